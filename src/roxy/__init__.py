@@ -1,0 +1,1 @@
+"""Roxy decides whether a coding agent's work is done, from checks it ran itself."""

@@ -1,0 +1,1 @@
+"""What roxy decides and does. Nothing here prints, and nothing here imports click or rich."""

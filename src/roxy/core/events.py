@@ -1,0 +1,74 @@
+"""What can happen during a verify, as values.
+
+`verify` calls a listener with each; the progress line, the recorder of roxy.lock and the receipts
+are listeners that `cli` composes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from roxy.core.model import Check, Outcome, Phase, Run
+
+
+@dataclass(frozen=True, slots=True)
+class CheckStarted:
+    """A check is next; `number` counts from 1 to `total` within this command."""
+
+    check: Check
+    number: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunStarted:
+    """One of the runs begins. Roxy alone knows which: nothing tells the command (S23)."""
+
+    check: Check
+    phase: Phase
+    number: int
+    """Counts from 1 within the check, to `total`."""
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunOutput:
+    """Bytes that the command printed, in order, as they came; `-v` shows them."""
+
+    chunk: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class RunTick:
+    """A run is still going; comes about ten times a second while nothing else does."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunFinished:
+    """One of the runs ended, and nothing that it started is left."""
+
+    check: Check
+    run: Run
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Roxy waits for the clock (S30); `seconds` at the most."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class CheckFinished:
+    """A check was judged. Its files are as they were."""
+
+    outcome: Outcome
+
+
+Event = CheckStarted | RunStarted | RunOutput | RunTick | RunFinished | Waiting | CheckFinished
+if TYPE_CHECKING:
+    Emit = Callable[[Event], None]
