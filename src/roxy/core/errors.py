@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from roxy.core.model import Report
+
 
 @dataclass(frozen=True, slots=True)
 class Fault:
@@ -84,3 +86,5 @@ class Interrupted(Exception):  # noqa: N818 - not an error of anybody's
     def __init__(self, signum: int) -> None:
         super().__init__(signum)
         self.signum = signum
+        self.report: Report | None = None
+        """What was finished before, when something was."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from roxy.core.model import Check, Outcome, Phase, Run
+    from roxy.core.model import Check, Kept, Outcome, Phase, Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +56,10 @@ class RunFinished:
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
-    """Roxy waits for the clock (S30); `seconds` at the most."""
+class EditKept:
+    """Somebody wrote a file while it stood mutated; what they wrote is kept (S29)."""
 
-    seconds: float
+    kept: Kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +69,6 @@ class CheckFinished:
     outcome: Outcome
 
 
-Event = CheckStarted | RunStarted | RunOutput | RunTick | RunFinished | Waiting | CheckFinished
+Event = CheckStarted | RunStarted | RunOutput | RunTick | RunFinished | EditKept | CheckFinished
 if TYPE_CHECKING:
     Emit = Callable[[Event], None]

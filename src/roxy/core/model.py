@@ -6,7 +6,7 @@ what git and the kernel use, and not every name is UTF-8 (S15).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -139,6 +139,8 @@ class Outcome:
     fingerprint: str | None
     """`sha256:` and 64 hex digits of what was tried; recorded in roxy.lock only when verified.
     None when it could not be taken."""
+    digests: Mapping[bytes, bytes] = field(default_factory=dict)
+    """The raw SHA-256 of every covered file that the fingerprint was taken from."""
     failed_run: Run | None = None
     """The run whose output explains a rejection."""
     notes: tuple[str, ...] = ()

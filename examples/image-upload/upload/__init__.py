@@ -1,0 +1,1 @@
+"""Upload images, over HTTP or from the command line."""

@@ -1,0 +1,1 @@
+"""The command line: one file for each command; `main.py` is the boundary where all of them end."""

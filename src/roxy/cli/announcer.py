@@ -1,0 +1,48 @@
+"""What `verify` says about each check at the moment it ends (S45)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from roxy.core.events import CheckFinished, CheckStarted
+from roxy.core.log import last_lines
+from roxy.reports import human
+
+if TYPE_CHECKING:
+    from roxy.cli.invocation import Invocation
+    from roxy.core.events import Event
+    from roxy.core.model import Outcome
+
+
+class Announcer:
+    """Prints results and warnings as they come, and counts what was not reached."""
+
+    def __init__(self, invocation: Invocation) -> None:
+        self._streams = invocation.streams
+        self._settings = invocation.settings
+        self._colors_out = invocation.wants_color(self._streams.out)
+        self._colors_err = invocation.wants_color(self._streams.err)
+        self.unreached: int | None = None
+        """Checks that are still without a result; None before the first one starts."""
+
+    def hear(self, event: Event) -> None:
+        """Take the next event of a verify."""
+        match event:
+            case CheckStarted():
+                self.unreached = event.total - event.number + 1
+            case CheckFinished():
+                if self.unreached is not None:
+                    self.unreached -= 1
+                self._announce(event.outcome)
+            case _:
+                pass
+
+    def _announce(self, outcome: Outcome) -> None:
+        self._streams.err.write(human.warnings(outcome, color=self._colors_err))
+        if self._settings.json:
+            return
+        run = outcome.failed_run
+        lines = None if run is None else last_lines(run.log, human.QUOTED_LINES)
+        self._streams.out.write(
+            human.ended(outcome, lines, quiet=self._settings.quiet, color=self._colors_out)
+        )

@@ -1,0 +1,31 @@
+"""The surroundings in which a command works: signals caught, the repository found and held."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from roxy.core.interrupts import Interrupts
+from roxy.core.session import open_session
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from roxy.cli.invocation import Invocation
+    from roxy.core.session import Session
+
+
+@contextmanager
+def at_work(invocation: Invocation, command: str, tell: Callable[[str], None]) -> Iterator[Session]:
+    """Open a session for `command` in the folder that the options name (S4, S8, S32, S33)."""
+    settings = invocation.settings
+    interrupts = Interrupts()
+    interrupts.install()
+    try:
+        with open_session(
+            settings.start, invocation.environ, interrupts, f"roxy {command}", settings.wait, tell
+        ) as session:
+            invocation.state = session.repository.state
+            yield session
+    finally:
+        interrupts.uninstall()

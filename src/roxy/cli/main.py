@@ -1,0 +1,21 @@
+"""The `roxy` command as the system starts it.
+
+Everything else is imported where Ctrl-C is already met with an exit code and not a traceback.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import NoReturn
+
+
+def main() -> NoReturn:
+    """Run roxy on the arguments of this process, and end the process with its exit code."""
+    try:
+        from roxy.cli.boundary import run  # noqa: PLC0415 - see above
+
+        code = run(sys.argv[1:], os.environ)
+    except KeyboardInterrupt:  # outside the time in which signals are flags (S32)
+        code = 130
+    sys.exit(code)

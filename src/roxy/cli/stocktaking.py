@@ -1,0 +1,37 @@
+"""What `status` and `gate` do, which is the same: they only end differently."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from roxy.cli.at_work import at_work
+from roxy.core.stock import take_stock
+from roxy.reports import human
+
+if TYPE_CHECKING:
+    from roxy.cli.invocation import Invocation
+    from roxy.core.model import Report
+
+
+def answer(invocation: Invocation, command: str) -> Report:
+    """Print where every check stands, and return it. The session is over before the printing."""
+    err = invocation.streams.err
+    with at_work(invocation, command, lambda line: err.write(human.remark(line))) as session:
+        stock = take_stock(session)
+    color = invocation.wants_color(err)
+    for remark in stock.remarks:
+        err.write(human.warning(remark, color=color))
+    invocation.streams.out.write(_rendered(invocation, stock.report))
+    return stock.report
+
+
+def _rendered(invocation: Invocation, report: Report) -> str:
+    if invocation.settings.json:
+        from roxy.reports import json  # noqa: PLC0415 - most calls do not need it
+
+        return json.document(report)
+    return human.standings(
+        report,
+        quiet=invocation.settings.quiet,
+        color=invocation.wants_color(invocation.streams.out),
+    )

@@ -1,0 +1,85 @@
+"""What `verify` does on the command line: the core works, this tells what it hears.
+
+All that roxy may need once the first check runs is imported at the top of this module, since a
+check may rewrite a module that is imported later (S51).
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import roxy.cli.crash  # noqa: F401 - for the boundary, when something breaks (S51)
+from roxy.cli import exit_codes
+from roxy.cli.announcer import Announcer
+from roxy.cli.at_work import at_work
+from roxy.cli.progress import Progress
+from roxy.cli.run_output import RunOutputPrinter
+from roxy.core.errors import Interrupted
+from roxy.core.verify import verify
+from roxy.reports import human, json
+
+if TYPE_CHECKING:
+    from roxy.cli.invocation import Invocation
+    from roxy.core.events import Event
+    from roxy.core.model import Report
+
+
+def answer(
+    invocation: Invocation, names: tuple[str, ...], *, everything: bool, locked: bool
+) -> int:
+    """Verify, tell the results as they come, and return the exit code."""
+    announcer = Announcer(invocation)
+    try:
+        report = _verified(invocation, announcer, names, everything=everything, locked=locked)
+    except Interrupted as interruption:
+        finished: Report | None = getattr(interruption, "report", None)
+        if finished is None:
+            raise
+        report = replace(finished, interrupted=interruption.signum)
+    _conclude(invocation, report, announcer.unreached)
+    return exit_codes.of_verify(report)
+
+
+def _verified(
+    invocation: Invocation,
+    announcer: Announcer,
+    names: tuple[str, ...],
+    *,
+    everything: bool,
+    locked: bool,
+) -> Report:
+    err = invocation.streams.err
+    with ExitStack() as stack:
+        progress = stack.enter_context(Progress(err)) if _draws(invocation) else None
+        printer = RunOutputPrinter(err) if invocation.settings.verbose else None
+        listeners = [listener for listener in (progress, printer, announcer) if listener]
+
+        def emit(event: Event) -> None:
+            for listener in listeners:  # the announcer last: the live line is gone by then
+                listener.hear(event)
+
+        def tell(line: str) -> None:
+            if progress is not None:
+                progress.clear()
+            err.write(human.remark(line))
+
+        session = stack.enter_context(at_work(invocation, "verify", tell))
+        return verify(session, names, everything, locked, emit, tell)
+
+
+def _draws(invocation: Invocation) -> bool:
+    """Return whether a live line can be drawn, and nobody asked for something else there."""
+    settings = invocation.settings
+    is_asked_for = not settings.quiet and not settings.verbose
+    can_redraw = invocation.environ.get("TERM", "dumb") != "dumb"
+    return is_asked_for and can_redraw and invocation.streams.err.is_terminal
+
+
+def _conclude(invocation: Invocation, report: Report, unreached: int | None) -> None:
+    settings = invocation.settings
+    text = json.document(report) if settings.json else human.closing(report, quiet=settings.quiet)
+    invocation.streams.out.write(text)
+    if report.interrupted is not None:
+        invocation.streams.err.write(human.interruption(report.interrupted, unreached))

@@ -1,0 +1,98 @@
+"""One roxy command at a time for one working tree (S8).
+
+The kernel holds the lock and frees it however its holder ends. A note beside it says who holds it;
+the note is for people and decides nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import time
+from typing import TYPE_CHECKING
+
+from roxy.core import files, processes
+from roxy.core.errors import BusyError, DiskError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from roxy.core.interrupts import Interrupts
+
+_EVERY = 0.05
+"""Seconds between two tries to take the lock."""
+_NOTE_AFTER = 1.0
+"""Seconds that a holder gets to write its note before it is reported without one."""
+
+
+@contextlib.contextmanager
+def exclusive(state: Path, command: str, wait: float, interrupts: Interrupts) -> Iterator[None]:
+    """Be the only roxy at work in this working tree.
+
+    `command` is what people are told about this one; `wait` is for how many seconds to wait for
+    another. Raises `BusyError` naming the holder, `DiskError` when there can be no lock.
+    """
+    files.make_folder(state)
+    fd = _open(state / "exclusive.lock")
+    try:
+        _take(fd, state / "holder.json", wait, interrupts)
+        files.write(state / "holder.json", _note(command))
+        yield
+    finally:
+        os.close(fd)
+
+
+def _open(path: Path) -> int:
+    try:
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise DiskError(
+            f"cannot open the lock `{path}`: {error.strerror}",
+            hint="roxy needs to write in the git directory; mend its permissions",
+        ) from error
+
+
+def _take(fd: int, note: Path, wait: float, interrupts: Interrupts) -> None:
+    started = time.monotonic()
+    while not _try(fd):
+        waited = time.monotonic() - started
+        holder = _holder(note)
+        if waited >= wait and (holder is not None or waited >= _NOTE_AFTER):
+            raise BusyError(
+                "another roxy is at work in this working tree"
+                + (f": {holder}" if holder else ", and has not said which"),
+                hint="wait for it to end, or give --wait SECONDS",
+            )
+        interrupts.sleep(_EVERY)
+
+
+def _try(fd: int) -> bool:
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in (errno.EAGAIN, errno.EACCES):
+            return False
+        raise DiskError(f"cannot lock the git directory: {error.strerror}") from error
+    return True
+
+
+def _note(command: str) -> bytes:
+    me = processes.identity(os.getpid())
+    since = time.strftime("%Y-%m-%d %H:%M:%S")
+    value = {"process": me.to_json() if me else None, "command": command, "since": since}
+    return json.dumps(value).encode()
+
+
+def _holder(note: Path) -> str | None:
+    """Return who holds the lock, in words, if its note is there and about a living process."""
+    try:
+        value = json.loads(note.read_bytes())
+        who = processes.Identity.from_json(value["process"])
+        words = f"pid {who.pid}, `{value['command']}`, since {value['since']}"
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+    return words if processes.is_same(who) else None

@@ -1,0 +1,358 @@
+"""Questions to git, asked so that nobody's settings change the answer (S4-S7).
+
+Every call runs in a scrubbed environment, passes what it needs explicitly, and reads bytes: names
+are what the kernel says, prose is never parsed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from roxy.core.errors import Fault, GitError, PlatformError, UsageError
+from roxy.core.model import MANIFEST
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+_CARRIED = frozenset({"GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM"})
+_SETTINGS = (
+    "--no-pager",
+    "--literal-pathspecs",
+    "-c",
+    "core.quotePath=false",
+    "-c",
+    "core.fsmonitor=false",  # may name a command
+    "-c",
+    "core.attributesFile=" + os.devnull,
+    "-c",
+    "submodule.recurse=false",
+)
+_STEERING = re.compile(  # lets a shell or a CI step be steered from outside (S6)
+    r"BASH_FUNC_.*|BASH_ENV|ENV|SHELLOPTS|BASHOPTS|PS4|CDPATH"
+    r"|GITHUB_ENV|GITHUB_PATH|GITHUB_OUTPUT|GITHUB_STEP_SUMMARY|ACTIONS_.*TOKEN.*",
+    re.DOTALL,
+)
+_WHERE = re.compile(
+    rb"(?:true|false)\n(?:true|false)\n(.*)\n(?:true|false)\n(.*)\n(?:true|false)\n(.*)\n",
+    re.DOTALL,
+)
+_ARGUMENTS_AT_ONCE = 60_000
+"""Bytes of path arguments for one call, well below every system's limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What one git call ended with."""
+
+    code: int
+    stdout: bytes
+    stderr: bytes
+
+    @property
+    def complaint(self) -> str:
+        """What git printed on standard error, as one line."""
+        text = self.stderr.decode("utf-8", "surrogateescape")
+        return "; ".join(line.strip() for line in text.splitlines() if line.strip())
+
+
+def git_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment for roxy's own git calls (S6).
+
+    Of the caller's `GIT_*` names only those stay that can carry `safe.directory`.
+    """
+    clean = {
+        name: value
+        for name, value in environ.items()
+        if not name.startswith("GIT_") or name in _CARRIED
+    }
+    safe = _safe_directories(environ)
+    if safe:
+        clean["GIT_CONFIG_COUNT"] = str(len(safe))
+        for index, value in enumerate(safe):
+            clean[f"GIT_CONFIG_KEY_{index}"] = "safe.directory"
+            clean[f"GIT_CONFIG_VALUE_{index}"] = value
+    clean |= {
+        "LC_ALL": "C",
+        "GIT_OPTIONAL_LOCKS": "0",
+        "GIT_NO_REPLACE_OBJECTS": "1",
+        "GIT_ATTR_NOSYSTEM": "1",
+        # A partial clone would otherwise fetch what it lacks (S20). The first name is for git
+        # from 2.44 on, the second forbids every transport to the older ones.
+        "GIT_NO_LAZY_FETCH": "1",
+        "GIT_ALLOW_PROTOCOL": "none",
+    }
+    return clean
+
+
+def _safe_directories(environ: Mapping[str, str]) -> list[str]:
+    count = environ.get("GIT_CONFIG_COUNT", "")
+    if not count.isascii() or not count.isdigit():
+        return []
+    return [
+        environ.get(f"GIT_CONFIG_VALUE_{index}", "")
+        for index in range(min(int(count), 1000))
+        if environ.get(f"GIT_CONFIG_KEY_{index}", "").lower() == "safe.directory"
+    ]
+
+
+def call(
+    arguments: Sequence[str | bytes],
+    *,
+    cwd: Path | str | bytes,
+    env: Mapping[str, str],
+    stdin: bytes | None = None,
+    stdout: IO[bytes] | int | None = None,
+) -> Answer:
+    """Run `git` with exactly `arguments` and wait for it; a non-zero end is an answer too.
+
+    With `stdout`, git writes there and the answer's `stdout` is empty. Raises `PlatformError` when
+    there is no git to run (S2).
+    """
+    try:
+        done = subprocess.run(
+            ["git", *arguments],
+            cwd=cwd,
+            env=env,
+            input=stdin,
+            stdin=subprocess.DEVNULL if stdin is None else None,
+            stdout=subprocess.PIPE if stdout is None else stdout,
+            stderr=subprocess.PIPE,
+            process_group=0,  # Ctrl-C is roxy's to handle
+            check=False,
+        )
+    except FileNotFoundError as error:
+        if shutil.which("git", path=env.get("PATH")) is not None:
+            raise
+        raise PlatformError(
+            "`git` is not on PATH", hint="install git 2.31 or newer, or mend PATH"
+        ) from error
+    return Answer(done.returncode, done.stdout or b"", done.stderr)
+
+
+@dataclass(frozen=True)
+class Repository:
+    """The working tree that roxy works in, and git's view of it."""
+
+    root: Path
+    """Top of the working tree, absolute and resolved."""
+    git_dir: Path
+    state: Path
+    """`roxy/` in the git directory of this working tree: all that roxy keeps (S5)."""
+    environ: Mapping[str, str]
+    """The caller's environment, unscrubbed."""
+
+    def ask(
+        self, *arguments: str | bytes, stdin: bytes | None = None, stdout: IO[bytes] | None = None
+    ) -> Answer:
+        """Ask git something at the top of the working tree."""
+        return call(
+            [*_SETTINGS, *arguments], cwd=self.root, env=self._env, stdin=stdin, stdout=stdout
+        )
+
+    @cached_property
+    def _env(self) -> dict[str, str]:
+        return git_environment(self.environ)
+
+    def files(self, prefixes: Iterable[bytes]) -> list[bytes]:
+        """Return the files that can count below `prefixes`, before any look at the disk (S12, S16).
+
+        A prefix is a file's whole path, or a folder's with a `/` at its end, or empty for all.
+        Tracked files may be absent from the disk. Raises `GitError`.
+        """
+        return self._listed(prefixes, "--cached", "--others", "--exclude-standard", "--deduplicate")
+
+    def ignored_files(self, prefixes: Iterable[bytes]) -> list[bytes]:
+        """Return the untracked files below `prefixes` that git ignores (S14)."""
+        return self._listed(prefixes, "--others", "--ignored", "--exclude-standard")
+
+    def _listed(self, prefixes: Iterable[bytes], *options: str) -> list[bytes]:
+        found: set[bytes] = set()
+        for some in _portions(prefixes):
+            paths = [] if b"" in some else [b"--", *some]
+            answer = self.ask("ls-files", "-z", *options, *paths)
+            if answer.code:
+                raise GitError(f"git cannot list the files here: {answer.complaint}")
+            found.update(answer.stdout.split(b"\0"))
+        return sorted(path for path in found if path and not path.endswith(b"/"))
+
+    def head_blobs(self, paths: Iterable[bytes]) -> dict[bytes, str] | None:
+        """Return the object id in HEAD of each of `paths` that HEAD has; None without a commit."""
+        blobs: dict[bytes, str] = {}
+        for some in _portions(paths):
+            answer = self.ask("ls-tree", "-z", "--full-tree", "HEAD", "--", *some)
+            if answer.code:
+                return None
+            for line in answer.stdout.split(b"\0")[:-1]:
+                facts, _, path = line.partition(b"\t")
+                blobs[path] = facts.split()[2].decode("ascii")
+        return blobs
+
+    def blob(self, object_id: str) -> bytes | None:
+        """Return a blob's bytes, or None when git does not have it. Never fetches (S20)."""
+        answer = self.ask("cat-file", "blob", object_id)
+        return None if answer.code else answer.stdout
+
+    def copy_blob(self, object_id: str, into: IO[bytes]) -> bool:
+        """Write a blob's bytes to `into` and say whether git has it. Never fetches (S20)."""
+        return self.ask("cat-file", "blob", object_id, stdout=into).code == 0
+
+    def line_end_settings(self) -> dict[str, str]:
+        """Return the effective `core.autocrlf` and `core.eol`, where set (S7, S21)."""
+        answer = self.ask("config", "-z", "--get-regexp", r"^core\.(autocrlf|eol)$")
+        pairs = (item.decode("utf-8", "replace") for item in answer.stdout.split(b"\0") if item)
+        return {key: value for key, _, value in (pair.partition("\n") for pair in pairs)}
+
+    def attribute(self, name: str, paths: Sequence[bytes]) -> dict[bytes, str]:
+        """Return one attribute's value for each of `paths`, `unspecified` where nothing sets it.
+
+        Reads the tree's `.gitattributes` and `info/attributes`, no file of the user's (S7).
+        """
+        answer = self.ask(
+            "check-attr", "-z", "--stdin", name, stdin=b"".join(path + b"\0" for path in paths)
+        )
+        if answer.code:
+            raise GitError(f"git cannot read attributes: {answer.complaint}")
+        fields = answer.stdout.split(b"\0")
+        return {
+            path: value.decode("utf-8", "replace")
+            for path, value in zip(fields[0::3], fields[2::3], strict=False)
+        }
+
+    def commit(self) -> str | None:
+        """Return the id of HEAD, or None when there is no commit yet."""
+        answer = self.ask("rev-parse", "--quiet", "--verify", "HEAD^{commit}")
+        return None if answer.code else answer.stdout.decode("ascii").strip()
+
+    def is_dirty(self) -> bool:
+        """Say whether a tracked file differs from HEAD, as far as `git status` sees it."""
+        answer = self.ask(
+            "status", "--porcelain", "-z", "--untracked-files=no", "--ignore-submodules=all"
+        )
+        return bool(answer.code or answer.stdout)
+
+    def check_environment(self) -> dict[str, str]:
+        """Return the environment that every run of a check gets (S6, S23)."""
+        answer = self.ask("rev-parse", "--local-env-vars")
+        local = set(answer.stdout.decode("ascii", "replace").split())
+        return {
+            name: value
+            for name, value in self.environ.items()
+            if name not in local and not _STEERING.fullmatch(name)
+        }
+
+
+def _portions(paths: Iterable[bytes]) -> Iterable[list[bytes]]:
+    portion: list[bytes] = []
+    size = 0
+    for path in paths:
+        if portion and size + len(path) > _ARGUMENTS_AT_ONCE:
+            yield portion
+            portion, size = [], 0
+        portion.append(path)
+        size += len(path) + 1
+    if portion:
+        yield portion
+
+
+def find_repository(start: Path, environ: Mapping[str, str]) -> Repository:
+    """Return the working tree that `start` is in, with roxy.toml at its top (S2-S5, S7).
+
+    Raises `UsageError`, `PlatformError` or `GitError`; what git itself says is quoted.
+    """
+    if sys.platform == "win32":
+        raise PlatformError(
+            "roxy works on Linux and macOS, not on Windows",
+            hint="run it inside WSL, on a repository that lives there",
+        )
+    if not start.is_dir():
+        raise UsageError(f"`{start}` is not a folder that can be entered")
+    if shutil.which("sh", path=environ.get("PATH")) is None:
+        raise PlatformError("`sh` is not on PATH", hint="mend PATH; checks run through `sh -c`")
+    answer = call(
+        [
+            *_SETTINGS,
+            "rev-parse",
+            "--is-bare-repository",
+            "--is-inside-git-dir",
+            # Answers of true and false between the paths: a path may hold a newline.
+            "--show-toplevel",
+            "--is-inside-work-tree",
+            "--absolute-git-dir",
+            "--is-inside-work-tree",
+            "--git-path",
+            "roxy",
+        ],
+        cwd=start,
+        env=git_environment(environ),
+    )
+    match = _WHERE.fullmatch(answer.stdout)
+    if answer.code or match is None:
+        raise GitError.of([_no_working_tree(start, answer)])
+    root, git_dir, state = (Path(os.fsdecode(group)) for group in match.groups())
+    root = root.resolve()
+    _reject_foreign_worktree(start, root, git_dir)
+    repository = Repository(root, git_dir, (start / state).absolute(), dict(environ))
+    if not os.path.lexists(root / os.fsdecode(MANIFEST)):
+        raise GitError(
+            "there is no `roxy.toml`",
+            where=f"{root}",
+            hint="write one at the top of the working tree; the README shows how",
+        )
+    return repository
+
+
+def _no_working_tree(start: Path, answer: Answer) -> Fault:
+    is_bare, _, rest = answer.stdout.partition(b"\n")
+    if is_bare == b"true":
+        return Fault(
+            "this is a bare repository, it has no files to check",
+            where=f"{start}",
+            hint="go to a working tree of it, or name one with -C",
+        )
+    if rest.startswith(b"true"):
+        return Fault(
+            "this is the inside of a git directory",
+            where=f"{start}",
+            hint="go to the working tree, or name it with -C",
+        )
+    return Fault(
+        f"git finds no working tree here: {answer.complaint or 'it gave no reason'}",
+        where=f"{start}",
+        hint="go to a git working tree that has a `roxy.toml`, or name one with -C",
+    )
+
+
+def _reject_foreign_worktree(start: Path, root: Path, git_dir: Path) -> None:
+    """Refuse a `core.worktree` that leads away from the folder that holds `.git` (S7)."""
+    if start.resolve().is_relative_to(root) and _is_git_dir_of(root, git_dir):
+        return
+    raise GitError(
+        f"git says that the working tree of this repository is `{root}`",
+        where=f"{start}",
+        hint="unset `core.worktree` in its git configuration, or go to that working tree",
+    )
+
+
+def _is_git_dir_of(root: Path, git_dir: Path) -> bool:
+    marker = root / ".git"
+    try:
+        if marker.is_dir():
+            return marker.samefile(git_dir)
+        content = marker.read_bytes()
+    except OSError:
+        return False
+    if not content.startswith(b"gitdir:"):
+        return False
+    named = os.fsdecode(content.removeprefix(b"gitdir:").strip(b" \r\n"))
+    try:
+        return (root / named).samefile(git_dir)
+    except OSError:
+        return False

@@ -1,0 +1,80 @@
+"""Signals, turned into a flag that work looks at where it can stop (S32).
+
+Nothing is ever raised out of a handler: a file that is being put back is put back, however many
+signals come.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import time
+from typing import TYPE_CHECKING, Any
+
+from roxy.core.errors import Interrupted
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Interrupts:
+    """The first of INT, TERM and HUP that came since `install`; the later ones change nothing."""
+
+    def __init__(self) -> None:
+        self._pending: int | None = None
+        self._before: dict[signal.Signals, Any] = {}
+        self._awake, self._wake = os.pipe()  # not inherited by anybody
+        os.set_blocking(self._awake, False)
+        os.set_blocking(self._wake, False)
+
+    def install(self) -> None:
+        """Listen from now on. A signal that the caller ignores (nohup) stays ignored."""
+        signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)
+        for signum in SIGNALS:
+            if signal.getsignal(signum) is not signal.SIG_IGN:
+                self._before[signum] = signal.signal(signum, self._note)
+
+    def uninstall(self) -> None:
+        """Listen no more; what was there before `install` is there again."""
+        for signum, handler in self._before.items():
+            signal.signal(signum, handler)
+        self._before.clear()
+        signal.set_wakeup_fd(-1)
+
+    def _note(self, signum: int, _frame: FrameType | None) -> None:
+        if self._pending is None:
+            self._pending = signum
+
+    @property
+    def pending(self) -> int | None:
+        """The signal that asked roxy to stop, if one did."""
+        return self._pending
+
+    def fileno(self) -> int:
+        """Return a descriptor that becomes readable when a signal comes."""
+        return self._awake
+
+    def drain(self) -> None:
+        """Make `fileno` unreadable until the next signal."""
+        try:
+            while os.read(self._awake, 1024):
+                pass
+        except BlockingIOError:
+            pass
+
+    def check(self) -> None:
+        """Raise `Interrupted` if a signal asked roxy to stop."""
+        if self._pending is not None:
+            raise Interrupted(self._pending)
+
+    def sleep(self, seconds: float) -> None:
+        """Wait, but raise `Interrupted` at once when a signal asks roxy to stop."""
+        end = time.monotonic() + seconds
+        self.check()
+        while (left := end - time.monotonic()) > 0:
+            select.select([self._awake], [], [], left)
+            self.drain()
+            self.check()

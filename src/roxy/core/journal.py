@@ -1,0 +1,483 @@
+"""What stands in the working tree only for a while, and how it comes back (S28-S30, S33).
+
+Before the first mutated byte, the journal holds copies of what will be changed, and an entry that
+names them; the entry is the commit point. It goes last, when everything is back. Whoever finds an
+entry puts things back, as often as it takes. The journal knows bytes, not mutations.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import os
+import stat
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from roxy.core import files
+from roxy.core.errors import DiskError, Fault, RestoreError
+from roxy.core.forward import next_mtime, seconds_to_pass, seconds_to_wait
+from roxy.core.model import Kept
+from roxy.core.processes import Identity
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from roxy.core.files import Attributes, Tree
+    from roxy.core.mutation import Edit
+
+_VERSION = 1
+_OFTEN_ENOUGH = 3
+"""Times that one file is put back when somebody writes to it at the very same moment."""
+
+
+class ChangedMeanwhileError(Exception):
+    """Files are not what they were when the check began, so nothing of them was changed."""
+
+    def __init__(self, paths: Sequence[bytes]) -> None:
+        super().__init__(paths)
+        self.paths = tuple(paths)
+
+
+@dataclass(frozen=True, slots=True)
+class _Original:
+    """One file as it was, and what stands in its place for a while."""
+
+    path: bytes
+    copy: str
+    """Name of the copy, in the journal's folder."""
+    attributes: Attributes
+    original: bytes
+    """SHA-256 of what it held."""
+    mutated: bytes
+    """SHA-256 of what roxy puts there."""
+    stamp: tuple[int, int, int]
+    """Inode, mtime and ctime before anything was changed."""
+    mtime: int
+    """Time that the mutated file gets."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """All that is needed to put one patch's files back."""
+
+    check: str
+    files: tuple[_Original, ...]
+    folders: dict[bytes, int]
+    """Permission bits of the folders that they are in."""
+
+
+@dataclass
+class Patched:
+    """Files that stand mutated, and after that what was in their way back."""
+
+    stats: dict[bytes, os.stat_result] = field(default_factory=dict)
+    """What roxy wrote, by path: mutated files first, then the restored ones."""
+    restored: list[bytes] = field(default_factory=list)
+    kept: list[Kept] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """What an earlier roxy that was killed had left, and what became of it."""
+
+    check: str | None
+    """The check it was at; None when no file had to be looked at."""
+    restored: tuple[bytes, ...]
+    kept: tuple[Kept, ...]
+    ended_group: int | None
+    """The process group of its check, when something of that was still running."""
+
+
+class Journal:
+    """`journal/` and `kept/` in roxy's own folder, for one working tree."""
+
+    def __init__(self, state: Path, tree: Tree) -> None:
+        self._tree = tree
+        self._folder = state / "journal"
+        self._kept = state / "kept"
+        self._entry = self._folder / "entry.json"
+        self._run = self._folder / "run.json"
+        self._latest = 0
+
+    # --------------------------------------------------------------- mutating and putting back
+
+    @contextlib.contextmanager
+    def patched(
+        self,
+        check: str,
+        edits: Sequence[Edit],
+        patched: Patched,
+        sleep: Callable[[float], None],
+    ) -> Iterator[None]:
+        """Let the edited files stand in the tree, and put the old ones back on every way out.
+
+        What was done is noted in `patched`, also on the way out of an exception.
+
+        `sleep` waits for the clock before anything is changed, and may raise. Raises
+        `ChangedMeanwhileError` when a file no longer is what the edit was made from, `DiskError` when
+        the edit cannot be written, `RestoreError` when a file cannot be put back.
+        """
+        entry = self._record(check, edits, sleep)
+        standing: list[_Original] = []
+        try:
+            for original, edit in zip(entry.files, edits, strict=True):
+                standing.append(original)
+                try:
+                    patched.stats[original.path] = self._mutate(original, edit, patched)
+                except ChangedMeanwhileError:
+                    standing.pop()
+                    raise
+            yield
+        finally:
+            self._restore(entry, standing, patched)
+
+    def _record(self, check: str, edits: Sequence[Edit], sleep: Callable[[float], None]) -> _Entry:
+        """Copy the files and write the entry, so that it all lasts."""
+        files.make_folder(self._folder)
+        self._tree.forget()
+        sleep(max(seconds_to_wait(self._mtime(edit.path), time.time_ns()) for edit in edits))
+        originals = []
+        for number, edit in enumerate(edits):
+            copy = f"copy-{number}"
+            try:
+                seen = self._tree.stat(edit.path)
+                attributes = self._tree.attributes(edit.path)
+                content = files.copy_out(self._tree, edit.path, self._folder / copy)
+            except OSError as error:
+                raise ChangedMeanwhileError([edit.path]) from error
+            if content != edit.old:
+                raise ChangedMeanwhileError([edit.path])
+            originals.append(
+                _Original(
+                    path=edit.path,
+                    copy=copy,
+                    attributes=attributes,
+                    original=edit.old.sha256,
+                    mutated=edit.new.sha256,
+                    stamp=_stamp(seen),
+                    mtime=self._forward(seen.st_mtime_ns),
+                )
+            )
+        entry = _Entry(check, tuple(originals), self._folder_modes(originals))
+        files.write(self._entry, _dump(entry), lasting=True)
+        return entry
+
+    def _folder_modes(self, originals: Sequence[_Original]) -> dict[bytes, int]:
+        modes: dict[bytes, int] = {}
+        for original in originals:
+            folder = os.path.dirname(original.path)
+            while folder and folder not in modes:
+                modes[folder] = stat.S_IMODE(self._tree.stat(folder).st_mode)
+                folder = os.path.dirname(folder)
+        return modes
+
+    def _mutate(self, original: _Original, edit: Edit, patched: Patched) -> os.stat_result:
+        staging = self._staging(original)
+        try:
+            displaced = files.place(
+                self._tree,
+                original.path,
+                edit.source,
+                original.attributes,
+                original.mtime,
+                staging,
+            )
+        except OSError as error:
+            raise DiskError(
+                f"cannot write `{_text(original.path)}`: {error.strerror}",
+                hint="roxy puts a mutation into the file itself and needs to write it",
+            ) from error
+        self._latest = max(self._latest, original.mtime)
+        if displaced:
+            self._reject_edit(original, staging, patched)
+        files.remove(edit.source)
+        return self._tree.stat(original.path)
+
+    def _staging(self, original: _Original) -> Path:
+        """Return where a file stands right before, and what it displaced right after, a place."""
+        return self._folder / original.copy.replace("copy", "staging")
+
+    def _reject_edit(self, original: _Original, staging: Path, patched: Patched) -> None:
+        """Give a file back at once when somebody wrote it after it was copied."""
+        if not self._is_foreign(original, staging):
+            files.remove(staging)
+            return
+        files.put_back(self._tree, original.path, staging)
+        self._keep_displaced(original, staging, patched)
+        raise ChangedMeanwhileError([original.path])
+
+    def _is_foreign(self, original: _Original, staging: Path) -> bool:
+        return _holds(staging) not in (original.original, original.mutated)
+
+    def _keep_displaced(self, original: _Original, staging: Path, patched: Patched) -> None:
+        """Keep what stands at `staging` if roxy did not write it, drop it otherwise."""
+        if not os.path.lexists(staging):
+            return
+        if not self._is_foreign(original, staging):
+            files.remove(staging)
+            return
+        kept = Kept(original.path, self._new_place(original.path))
+        files.make_folder(self._kept)
+        files.rename(staging, kept.place)
+        files.sync_folder(self._kept)
+        patched.kept.append(kept)
+
+    def _restore(self, entry: _Entry, originals: Sequence[_Original], patched: Patched) -> None:
+        """Put files of an entry back, then drop the entry. Raises `RestoreError`."""
+        faults = []
+        for original in originals:
+            self._tree.forget()
+            try:
+                self._put_back(original, entry.folders, patched)
+            except (OSError, DiskError) as error:
+                faults.append(self._fault(original, error))
+        if faults:
+            raise RestoreError.of(faults)
+        files.remove(self._entry)
+        files.sync_folder(self._folder)
+        for original in entry.files:
+            files.remove(self._folder / original.copy)
+        for path in patched.restored:
+            seen = self._tree.look(path)
+            if seen is not None:
+                patched.stats[path] = seen
+
+    def _fault(self, original: _Original, error: OSError | DiskError) -> Fault:
+        reason = error.strerror if isinstance(error, OSError) else error
+        return Fault(
+            f"cannot put `{_text(original.path)}` back: {reason}",
+            where=f"the copy of what it held is `{self._folder / original.copy}`",
+            hint="mend what is in the way (permissions, space on the disk), then run `roxy status`",
+        )
+
+    def _put_back(self, original: _Original, folders: dict[bytes, int], patched: Patched) -> None:
+        """Make one file what it was, whatever stands in its place now."""
+        path, copy, staging = original.path, self._folder / original.copy, self._staging(original)
+        self._keep_displaced(original, staging, patched)
+        self._clear_the_way(os.path.dirname(path), folders, patched)
+        for _ in range(_OFTEN_ENOUGH):
+            held = self._held(path)
+            if held == original.original and self._is_as_it_was(original):
+                return
+            if _holds(copy) != original.original:
+                self._leave_as_put_back(path, copy)
+                return
+            if held not in (None, original.original, original.mutated):
+                patched.kept.append(self._keep(path))
+            mtime = self._forward(max(self._mtime(path), original.mtime))
+            files.place(self._tree, path, copy, original.attributes, mtime, staging)
+            self._latest = max(self._latest, mtime)
+            patched.restored.append(path)
+            self._keep_displaced(original, staging, patched)
+            if self._held(path) == original.original:
+                return
+        raise OSError(0, "somebody keeps writing to it")
+
+    def _leave_as_put_back(self, path: bytes, copy: Path) -> None:
+        """Accept a file that was put back before a kill and edited since.
+
+        What was put back is a hard link of its copy, so the edit shows in the copy too.
+        """
+        seen = self._tree.look(path)
+        if seen is None or not os.path.samestat(seen, copy.stat()):
+            raise OSError(0, "its copy is damaged")
+
+    def _is_as_it_was(self, original: _Original) -> bool:
+        """Say whether a file was never touched, which is so after a kill before the first write."""
+        seen = self._tree.stat(original.path)
+        return (
+            _stamp(seen) == original.stamp
+            and self._tree.attributes(original.path) == original.attributes
+        )
+
+    def _clear_the_way(self, folder: bytes, modes: dict[bytes, int], patched: Patched) -> None:
+        """Make the folders down to a file real folders that can be written again."""
+        names = folder.split(b"/") if folder else []
+        for depth in range(1, len(names) + 1):
+            here = b"/".join(names[:depth])
+            seen = self._tree.look(here)
+            if seen is None:
+                files.make_folders(self._tree, here, modes)
+            elif not stat.S_ISDIR(seen.st_mode):
+                patched.kept.append(self._keep(here))
+                files.make_folders(self._tree, here, modes)
+            elif stat.S_IMODE(seen.st_mode) & 0o700 != modes[here] & 0o700:
+                files.set_folder_mode(self._tree, here, modes[here])
+
+    def _held(self, path: bytes) -> bytes | str | None:
+        """Return the SHA-256 of a regular file, None for nothing, a word for anything else."""
+        seen = self._tree.look(path)
+        if seen is None:
+            return None
+        if not stat.S_ISREG(seen.st_mode):
+            return "no regular file"
+        return self._tree.content(path).sha256
+
+    def _keep(self, path: bytes) -> Kept:
+        kept = Kept(path, self._new_place(path))
+        files.move_aside(self._tree, path, kept.place)
+        return kept
+
+    def _new_place(self, path: bytes) -> Path:
+        stamp = time.strftime("%Y%m%dT%H%M%S")
+        name = _text(os.path.basename(path))[:80].encode("utf-8", "surrogateescape")
+        number = 0
+        while os.path.lexists(place := self._kept / f"{stamp}-{number}-{os.fsdecode(name)}"):
+            number += 1
+        return place
+
+    def _mtime(self, path: bytes) -> int:
+        seen = self._tree.look(path)
+        return 0 if seen is None else seen.st_mtime_ns
+
+    def _forward(self, previous: int) -> int:
+        while (mtime := next_mtime(previous, time.time_ns())) is None:
+            time.sleep(seconds_to_wait(previous, time.time_ns()))
+        return mtime
+
+    def seconds_to_rest(self) -> float:
+        """Return how long it takes until the clock has passed every time that was set (S30)."""
+        return seconds_to_pass(self._latest, time.time_ns()) if self._latest else 0.0
+
+    # --------------------------------------------------------------- who is running
+
+    def note_run(self, who: Identity) -> None:
+        """Note a check's process so that it lasts, before its first instruction (S28)."""
+        files.make_folder(self._folder)
+        files.write(self._run, json.dumps(who.to_json()).encode(), lasting=True)
+
+    def forget_run(self) -> None:
+        """Drop the note when nothing of the process is left."""
+        files.remove(self._run)
+
+    # --------------------------------------------------------------- after a kill
+
+    def recover(self, end_group: Callable[[Identity], bool]) -> Recovery | None:
+        """Put back whatever a roxy that was killed left, and end its check first (S33).
+
+        None when there was nothing. Raises `RestoreError`, or what `end_group` raises.
+        """
+        if not self._folder.exists():
+            return None
+        who = self._running()
+        ended = who.pid if who is not None and end_group(who) else None
+        self.forget_run()
+        entry = self._read_entry()
+        patched = Patched()
+        if entry is not None:
+            self._restore(entry, entry.files, patched)
+        files.remove_folder(self._folder)
+        if entry is None and ended is None:
+            return None
+        return Recovery(
+            check=entry.check if entry else None,
+            restored=tuple(sorted(set(patched.restored))),
+            kept=tuple(patched.kept),
+            ended_group=ended,
+        )
+
+    def _running(self) -> Identity | None:
+        try:
+            return Identity.from_json(json.loads(self._run.read_bytes()))
+        except (OSError, ValueError, TypeError, KeyError):
+            return None  # written whole or not at all: then no command was let go
+
+    def _read_entry(self) -> _Entry | None:
+        try:
+            data = self._entry.read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise self._unreadable(str(error.strerror)) from error
+        try:
+            return _load(data)
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise self._unreadable(f"{type(error).__name__}: {error}") from error
+
+    def _unreadable(self, why: str) -> RestoreError:
+        return RestoreError(
+            f"the journal of an earlier roxy cannot be read: {why}",
+            where=f"`{self._entry}`",
+            hint="the copies of the files it changed are beside it as `copy-0`, `copy-1`, ...: "
+            "put them back by hand, then remove the folder",
+        )
+
+
+def _holds(path: Path) -> bytes | None:
+    """Return the SHA-256 of one of roxy's own regular files, None for anything else."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        return files.content_of(fd).sha256 if stat.S_ISREG(os.fstat(fd).st_mode) else None
+    finally:
+        os.close(fd)
+
+
+def _stamp(seen: os.stat_result) -> tuple[int, int, int]:
+    return seen.st_ino, seen.st_mtime_ns, seen.st_ctime_ns
+
+
+def _text(path: bytes) -> str:
+    return path.decode("utf-8", "surrogateescape")
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
+
+
+def _dump(entry: _Entry) -> bytes:
+    value = {
+        "version": _VERSION,
+        "check": entry.check,
+        "files": [
+            {
+                "path": _text(one.path),
+                "copy": one.copy,
+                "mode": one.attributes.mode,
+                "uid": one.attributes.uid,
+                "gid": one.attributes.gid,
+                "xattrs": {
+                    name: base64.b64encode(data).decode("ascii")
+                    for name, data in one.attributes.xattrs.items()
+                },
+                "original": one.original.hex(),
+                "mutated": one.mutated.hex(),
+                "stamp": one.stamp,
+                "mtime": one.mtime,
+            }
+            for one in entry.files
+        ],
+        "folders": {_text(path): mode for path, mode in entry.folders.items()},
+    }
+    return json.dumps(value, indent=1).encode("ascii")
+
+
+def _load(data: bytes) -> _Entry:
+    value: dict[str, Any] = json.loads(data)
+    if value["version"] != _VERSION:
+        raise ValueError(f"it has version {value['version']}, from another roxy")
+    originals = tuple(
+        _Original(
+            path=_bytes(one["path"]),
+            copy=one["copy"],
+            attributes=files.Attributes(
+                one["mode"],
+                one["uid"],
+                one["gid"],
+                {name: base64.b64decode(text) for name, text in one["xattrs"].items()},
+            ),
+            original=bytes.fromhex(one["original"]),
+            mutated=bytes.fromhex(one["mutated"]),
+            stamp=tuple(one["stamp"]),
+            mtime=one["mtime"],
+        )
+        for one in value["files"]
+    )
+    folders = {_bytes(path): int(mode) for path, mode in value["folders"].items()}
+    return _Entry(value["check"], originals, folders)

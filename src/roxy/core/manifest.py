@@ -1,0 +1,366 @@
+"""roxy.toml: what it says, or everything that is wrong with it in one go (S9-S11).
+
+`parse` takes text and `read` takes a working tree, so that the manifest of another commit goes
+through the same rules. Only `read` knows the patches.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from roxy.core import glob, regular_file, toml_text
+from roxy.core.errors import ConfigError, Fault
+from roxy.core.model import MANIFEST, Check, Claim, Manifest
+from roxy.core.regular_file import MEBIBYTE, MissingFileError, UnreadableFileError
+from roxy.core.toml_text import Place, TomlError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from roxy.core.errors import RoxyError
+    from roxy.core.toml_outline import Key, Outline, Repeat
+
+MAX_MANIFEST = 8 * MEBIBYTE
+MAX_PATCH = 32 * MEBIBYTE
+
+_FILE = MANIFEST.decode()
+_TOP_KEYS = ("claims",)
+_CLAIM_KEYS = ("description", "checks")
+_CHECK_KEYS = ("run", "covers", "mutation")
+_REQUIRED_CHECK_KEYS = ("run", "covers", "mutation")
+_NOWHERE = Place(0, 0)
+_A_CHECK = "a check is a table of its own: `[claims.NAME.checks.NAME]`"
+_PATCH_PATHS = "a mutation is named by its path below the top of the working tree"
+_KINDS = {
+    bool: "a boolean",  # before int, of which it is one
+    str: "a string",
+    int: "a number",
+    float: "a number",
+    list: "a list",
+    dict: "a table",
+}
+
+
+def parse(text: str) -> tuple[Claim, ...]:
+    """Return the claims that the text of a manifest makes, in its order.
+
+    Raises `ConfigError` with every fault that shows without the files it names (S9, S10, S13).
+    """
+    survey = _survey(text)
+    survey.refuse_faults()
+    return survey.claims
+
+
+def read(root: int) -> Manifest:
+    """Return the manifest of the working tree whose top is the directory descriptor `root`.
+
+    Raises `ConfigError` with every fault, in the order of the file: those of `parse`, and each
+    patch that cannot be read (S11).
+    """
+    survey = _survey(_text(root))
+    patches: dict[str, bytes] = {}
+    troubles: dict[str, str] = {}
+    for _, path in survey.mutations:
+        if path not in patches and path not in troubles:
+            try:
+                patches[path] = regular_file.read_inside(root, path.encode(), MAX_PATCH)
+            except UnreadableFileError as error:
+                troubles[path] = f"patch `{path}` {error}"
+    survey.findings.extend(
+        _Finding(key, troubles[path]) for key, path in survey.mutations if path in troubles
+    )
+    survey.refuse_faults()
+    return Manifest(survey.claims, patches)
+
+
+def _text(root: int) -> str:
+    try:
+        data = regular_file.read(root, MANIFEST, MAX_MANIFEST, follow_links=True)
+        return toml_text.decode(data)
+    except MissingFileError as error:
+        what = f"there is no `{_FILE}` at the top of the working tree"
+        raise ConfigError(what, hint=f"begin one with a claim; {_A_CHECK}") from error
+    except UnreadableFileError as error:
+        raise ConfigError(f"`{_FILE}` {error}") from error
+    except TomlError as error:
+        raise _config_error([_unparsable(error)], None) from error
+
+
+@dataclass(frozen=True, slots=True)
+class _Finding:
+    """One thing that is wrong, and which key it is about."""
+
+    key: Key
+    what: str
+    hint: str | None = None
+    place: Place | None = None
+    """Set where it is not that of the key."""
+
+
+def _unparsable(error: TomlError) -> _Finding:
+    return _Finding((), f"`{_FILE}` {error}", error.hint, error.place)
+
+
+def _config_error(findings: Iterable[_Finding], outline: Outline | None) -> RoxyError:
+    """Return one error for all that was found, in the order of the file."""
+
+    def place(finding: _Finding) -> Place:
+        return finding.place or (outline and outline.place(finding.key)) or _NOWHERE
+
+    return ConfigError.of(
+        [
+            Fault(finding.what, _where(place(finding), finding.key), finding.hint)
+            for finding in sorted(findings, key=place)
+        ]
+    )
+
+
+def _where(place: Place, key: Key) -> str:
+    where = _FILE if place == _NOWHERE else f"{_FILE}:{place.line}:{place.column}"
+    match key:
+        case ("claims", claim, "checks", check, *_):
+            return f"{where}, check `{claim}/{check}`"
+        case ("claims", claim, *_):
+            return f"{where}, claim `{claim}`"
+        case _:
+            return where
+
+
+@dataclass(frozen=True, slots=True)
+class _Survey:
+    """What one text says. Sound only once `refuse_faults` has returned."""
+
+    text: str
+    claims: tuple[Claim, ...]
+    mutations: Sequence[tuple[Key, str]]
+    """Each path of a patch, if it can be one, with the key that names it."""
+    findings: list[_Finding]
+
+    def refuse_faults(self) -> None:
+        if self.findings:
+            raise _config_error(self.findings, _outline(self.text))
+
+
+def _survey(text: str) -> _Survey:
+    findings: list[_Finding] = []
+    torn: list[Key] = []
+    try:
+        document = toml_text.parse(text)
+    except TomlError as error:
+        outline = _outline(text)
+        findings += map(_repeated, outline.repeats)
+        torn += (repeat.key for repeat in outline.repeats if repeat.is_table)
+        document = _parse_without_repeats(outline, error, findings)
+    reader = _Reader(torn, findings)
+    claims = tuple(reader.claims(document))
+    return _Survey(text, claims, reader.mutations, findings)
+
+
+def _parse_without_repeats(
+    outline: Outline, error: TomlError, findings: Sequence[_Finding]
+) -> dict[str, Any]:
+    """Read on behind duplicate keys, at the first of which the parser stopped with `error`."""
+    if outline.repeats:
+        try:
+            return toml_text.parse(outline.text_without_repeats())
+        except TomlError as another:
+            error = another
+    raise _config_error([*findings, _unparsable(error)], outline) from error
+
+
+def _repeated(repeat: Repeat) -> _Finding:
+    return _Finding(
+        repeat.key,
+        f"duplicate {'table' if repeat.is_table else 'key'} `{repeat.key[-1]}`",
+        f"it stands first on line {repeat.first.line}",
+        repeat.place,
+    )
+
+
+def _outline(text: str) -> Outline:
+    from roxy.core.toml_outline import outline  # noqa: PLC0415 - most manifests are sound
+
+    return outline(text)
+
+
+class _Reader:
+    """Turns values into claims, and notes what is wrong with them."""
+
+    def __init__(self, torn: Iterable[Key], findings: list[_Finding]) -> None:
+        self.mutations: list[tuple[Key, str]] = []
+        self._findings = findings
+        self._excused = set(torn)
+        """Keys below which something may be missing: another fault accounts for it."""
+
+    def claims(self, document: dict[str, Any]) -> Iterator[Claim]:
+        self._refuse_keys((), document, _TOP_KEYS)
+        for key, table in self._tables(("claims",), document, "no claim is declared"):
+            yield self._claim(key, table)
+
+    def _claim(self, key: Key, table: dict[str, Any]) -> Claim:
+        name = str(key[-1])
+        self._refuse_keys(key, table, _CLAIM_KEYS)
+        checks = self._tables((*key, "checks"), table, f"claim `{name}` has no check")
+        return Claim(
+            name,
+            self._string(key, table, "description"),
+            tuple(self._check(name, *check) for check in checks),
+        )
+
+    def _check(self, claim: str, key: Key, table: dict[str, Any]) -> Check:
+        self._refuse_keys(key, table, _CHECK_KEYS, _REQUIRED_CHECK_KEYS)
+        return Check(
+            claim=claim,
+            name=str(key[-1]),
+            run=self._run(key, table),
+            covers=self._covers(key, table),
+            mutations=self._mutations(key, table),
+        )
+
+    def _run(self, key: Key, table: dict[str, Any]) -> str:
+        run = self._string(key, table, "run")
+        if run is None:
+            return ""
+        if not run.strip():
+            self._note((*key, "run"), "`run` must not be empty")
+        if "\0" in run:
+            self._note((*key, "run"), "`run` holds a NUL character, which no command can")
+        return run
+
+    def _covers(self, key: Key, table: dict[str, Any]) -> tuple[str, ...]:
+        covers = self._strings(key, table, "covers")
+        for key_of_glob, text in covers:
+            try:
+                glob.parse(text)
+            except glob.GlobError as error:
+                self._note(key_of_glob, f"glob {error}", error.hint)
+        return tuple(text for _, text in covers)
+
+    def _mutations(self, key: Key, table: dict[str, Any]) -> tuple[str, ...]:
+        paths = self._strings(key, table, "mutation", or_one=True)
+        seen: set[str] = set()
+        for key_of_path, path in paths:
+            if fault := _path_fault(path):
+                self._note(key_of_path, f"patch `{path}` {fault}", _PATCH_PATHS)
+                continue
+            self.mutations.append((key_of_path, path))
+            plain = posixpath.normpath(path)
+            if plain in seen:
+                self._note(key_of_path, f"`mutation` names `{path}` twice")
+            seen.add(plain)
+        return tuple(path for _, path in paths)
+
+    def _tables(
+        self, key: Key, parent: dict[str, Any], none: str
+    ) -> Iterator[tuple[Key, dict[str, Any]]]:
+        """Give each table of a table of tables; `none` says what it means to have none."""
+        tables = parent.get(str(key[-1]), {})
+        if not isinstance(tables, dict):
+            self._note(key, f"`{key[-1]}` must be a table, not {_kind(tables)}", _A_CHECK)
+            return
+        if not tables:
+            self._note_missing(key, none, _A_CHECK)
+        kind = str(key[-1]).removesuffix("s")
+        for name, table in tables.items():
+            if fault := _name_fault(name):
+                self._note((*key, name), f"the name of a {kind} {fault}")
+            if isinstance(table, dict):
+                yield (*key, name), table
+            else:
+                what = f"{kind} `{name}` must be a table, not {_kind(table)}"
+                self._note((*key, name), what, _A_CHECK)
+
+    def _string(self, key: Key, table: dict[str, Any], name: str) -> str | None:
+        value = table.get(name)
+        if value is None or isinstance(value, str):
+            return value
+        self._note((*key, name), f"`{name}` must be a string, not {_kind(value)}")
+        return None
+
+    def _strings(
+        self, key: Key, table: dict[str, Any], name: str, *, or_one: bool = False
+    ) -> list[tuple[Key, str]]:
+        """Return the strings of a list, each with its own key."""
+        key = (*key, name)
+        value = table.get(name)
+        if or_one and isinstance(value, str):
+            return [(key, value)]
+        if not isinstance(value, list):
+            if value is not None:
+                wanted = f"a {'string or ' if or_one else ''}list of strings"
+                self._note(key, f"`{name}` must be {wanted}, not {_kind(value)}")
+            return []
+        if not value:
+            self._note(key, f"`{name}` must not be empty")
+        strings: list[tuple[Key, str]] = []
+        for number, item in enumerate(value):
+            if isinstance(item, str):
+                strings.append(((*key, number), item))
+            else:
+                self._note((*key, number), f"`{name}` must hold only strings, not {_kind(item)}")
+        return strings
+
+    def _refuse_keys(
+        self, key: Key, table: dict[str, Any], known: Sequence[str], required: Sequence[str] = ()
+    ) -> None:
+        for name in table:
+            if name in known:
+                continue
+            near = _near(name, known)
+            if near:
+                self._excused.add((*key, near))
+            allowed = ", ".join(f"`{allowed}`" for allowed in known)
+            hint = f"did you mean `{near}`?" if near else f"what may stand here: {allowed}"
+            self._note((*key, name), f"unknown key `{name}`", hint)
+        for name in required:
+            if name not in table:
+                self._note_missing((*key, name), f"`{name}` is missing")
+
+    def _note_missing(self, key: Key, what: str, hint: str | None = None) -> None:
+        """Note that nothing has `key`, unless that is owed to a fault already noted."""
+        if not any(key[: len(excused)] == excused for excused in self._excused):
+            self._note(key, what, hint)
+
+    def _note(self, key: Key, what: str, hint: str | None = None) -> None:
+        self._findings.append(_Finding(key, what, hint))
+
+
+def _near(name: str, known: Sequence[str]) -> str | None:
+    from difflib import get_close_matches  # noqa: PLC0415 - only a fault needs it
+
+    plain = name.lower().replace("_", "-")
+    return next(iter(get_close_matches(plain, known, n=1)), None)
+
+
+def _name_fault(name: str) -> str | None:
+    if not name:
+        return "is empty"
+    if "/" in name:
+        return f"holds a `/`: `{name}`"
+    if any(character < " " or "\x7f" <= character <= "\x9f" for character in name):
+        return f"holds a control character: `{name}`"
+    if name.startswith("-"):
+        return f"begins with `-`: `{name}`"
+    return None
+
+
+def _path_fault(path: str) -> str | None:
+    if not path:
+        return "has an empty path"
+    if path.startswith("/"):
+        return "has an absolute path"
+    if ".." in path.split("/"):
+        return "has `..` in its path"
+    if "\0" in path:
+        return "has a NUL character in its path"
+    return None
+
+
+def _kind(value: object) -> str:
+    """Return what TOML calls a value."""
+    for kind, words in _KINDS.items():
+        if isinstance(value, kind):
+            return words
+    return "a date or time"

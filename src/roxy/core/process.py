@@ -1,0 +1,320 @@
+"""One command, run to its end with all that it started (S22-S25, S28).
+
+The command leads a session of its own. It waits for one byte before its first instruction, so that
+who it is can be noted before it can do anything. What is left when it ends is ended too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from roxy.core import processes
+from roxy.core.errors import ProcessError
+from roxy.core.log import Log
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
+
+    from roxy.core.interrupts import Interrupts
+    from roxy.core.log import KeptLog
+    from roxy.core.processes import Identity, Process
+
+GRACE = 2.0
+"""Seconds between TERM and KILL (S24)."""
+_KILL_WITHIN = 10.0
+"""Seconds after which a process that KILL did not end is trouble."""
+_TICK = 0.1
+_POLL = 0.005
+_CHUNK = 1 << 16
+_DRAINED_AT_MOST = 4 << 20
+"""Bytes read from a pipe that some process outside our reach still holds open."""
+_LINUX = sys.platform == "linux"
+_PR_SET_CHILD_SUBREAPER = 36
+# `read` takes the byte that lets the command go, byte for byte, so nothing else of it is read.
+_WAIT_THEN_RUN = 'read -r roxy_go && exec sh -c "$1" </dev/null'
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a command ended: exactly one of `exit` and `signal` is set."""
+
+    exit: int | None
+    signal: int | None
+    seconds: float
+    log: KeptLog
+
+
+def adopt_orphans() -> None:
+    """Make this process the parent of every orphan below it, where the system can (S24)."""
+    if not _LINUX:
+        return
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
+        reason = os.strerror(ctypes.get_errno())
+        raise ProcessError(f"cannot become the parent of orphaned processes: {reason}")
+
+
+@dataclass(frozen=True)
+class Runner:
+    """How commands are run here; the same for every run (S23)."""
+
+    root: Path
+    """Top of the working tree, where commands start."""
+    env: Mapping[str, str]
+    interrupts: Interrupts
+    note: Callable[[Identity], None]
+    """Called with who a command is before its first instruction; what it raises stops the run."""
+
+    def run(
+        self,
+        command: str,
+        log: Path,
+        on_output: Callable[[bytes], None],
+        on_tick: Callable[[], None],
+    ) -> Ended:
+        """Run `sh -c command` to its end and end what it leaves.
+
+        Raises `Interrupted` when a signal asks roxy to stop, `ProcessError` when something of the
+        command cannot be started or ended; nothing that can be ended is left in any case.
+        """
+        kept = Log(log)
+        try:
+            started = time.monotonic()
+            code = self._run(command, kept, on_output, on_tick)
+            seconds = time.monotonic() - started
+        finally:
+            closed = kept.close()
+        if code < 0:
+            return Ended(None, -code, seconds, closed)
+        return Ended(code, None, seconds, closed)
+
+    def _run(
+        self,
+        command: str,
+        log: Log,
+        on_output: Callable[[bytes], None],
+        on_tick: Callable[[], None],
+    ) -> int:
+        started = _start(command, self.root, self.env)
+
+        def take(chunk: bytes) -> None:
+            log.add(chunk)
+            on_output(chunk)
+
+        try:
+            who = processes.identity(started.process.pid)
+            if who is None:
+                raise ProcessError("the process of a check cannot be seen in the process table")
+            self.note(who)
+            started.let_go()
+            started.watch(self.interrupts, take, on_tick)
+        finally:
+            started.end()
+            started.drain(take)
+            started.close()
+        # A signal that came after the last look must not pass for a verdict.
+        self.interrupts.check()
+        return started.process.returncode
+
+
+@dataclass
+class _Started:
+    """A command on its way."""
+
+    process: subprocess.Popen[bytes]
+    gate: int | None
+    """Writing here lets the command go; closing it without ends the command unrun."""
+    output: int
+
+    def let_go(self) -> None:
+        if self.gate is not None:
+            with contextlib.suppress(BrokenPipeError):
+                os.write(self.gate, b"\n")
+            self._close_gate()
+
+    def _close_gate(self) -> None:
+        if self.gate is not None:
+            os.close(self.gate)
+            self.gate = None
+
+    def watch(
+        self, interrupts: Interrupts, take: Callable[[bytes], None], on_tick: Callable[[], None]
+    ) -> None:
+        """Take output until the command itself has ended; what holds its output open may go on."""
+        with selectors.DefaultSelector() as selector, _end_of(self.process.pid) as ended:
+            selector.register(self.output, selectors.EVENT_READ)
+            selector.register(interrupts.fileno(), selectors.EVENT_READ)
+            if ended is not None:
+                selector.register(ended, selectors.EVENT_READ)
+            while not _has_ended(self.process):
+                interrupts.check()
+                ready = selector.select(_TICK if ended is not None else _POLL)
+                for key, _ in ready:
+                    if key.fd == self.output:
+                        self._take_once(selector, take)
+                    elif key.fd == interrupts.fileno():
+                        interrupts.drain()
+                if not ready:
+                    on_tick()
+
+    def _take_once(self, selector: selectors.BaseSelector, take: Callable[[bytes], None]) -> None:
+        chunk = os.read(self.output, _CHUNK)
+        if chunk:
+            take(chunk)
+        else:
+            selector.unregister(self.output)  # closed early; the command goes on all the same
+
+    def end(self) -> None:
+        """End the command and what it left: TERM, a grace, KILL (S24). Raises `ProcessError`."""
+        self._close_gate()
+        _end(lambda: _left_of(self.process))
+
+    def drain(self, take: Callable[[bytes], None]) -> None:
+        """Take what was printed before the end."""
+        os.set_blocking(self.output, False)
+        left = _DRAINED_AT_MOST
+        with contextlib.suppress(BlockingIOError):
+            while left > 0 and (chunk := os.read(self.output, _CHUNK)):
+                left -= len(chunk)
+                take(chunk)
+
+    def close(self) -> None:
+        os.close(self.output)
+
+
+def _start(command: str, root: Path, env: Mapping[str, str]) -> _Started:
+    go, gate = os.pipe()
+    output, printed = os.pipe()
+    try:
+        process = subprocess.Popen(
+            ["sh", "-c", _WAIT_THEN_RUN, "sh", command],
+            cwd=root,
+            env=env,
+            stdin=go,
+            stdout=printed,
+            stderr=printed,
+            start_new_session=True,
+        )
+    except (OSError, ValueError) as error:
+        os.close(gate)
+        os.close(output)
+        raise ProcessError(f"cannot start `sh`: {error}") from error
+    finally:
+        os.close(go)
+        os.close(printed)
+    return _Started(process, gate, output)
+
+
+@contextlib.contextmanager
+def _end_of(pid: int) -> Iterator[int | None]:
+    """Give a descriptor that is readable once the process has ended, where the system has one."""
+    if not hasattr(os, "pidfd_open"):
+        yield None
+        return
+    fd = os.pidfd_open(pid)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def _has_ended(process: subprocess.Popen[bytes]) -> bool:
+    """Say whether a child has ended.
+
+    It stays waitable where the system can do that: then its number is nobody else's until all that
+    it left has been ended.
+    """
+    if hasattr(os, "waitid"):
+        return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    _reap(process)
+    return process.returncode is not None
+
+
+# ------------------------------------------------------------------- ending what is left
+
+
+def end_group(who: Identity) -> bool:
+    """End what is left of the group that a killed roxy's check led (S33); say if there was any.
+
+    Raises `ProcessError` when it cannot be ended.
+    """
+    return _end(lambda: processes.members(who))
+
+
+def _end(find: Callable[[], list[Process]]) -> bool:
+    """End whatever `find` finds until it finds nothing: TERM, a grace, KILL (S24)."""
+    asked: set[Process] = set()
+    started = time.monotonic()
+    while left := find():
+        waited = time.monotonic() - started
+        if waited > GRACE + _KILL_WITHIN:
+            pids = ", ".join(str(victim.pid) for victim in left)
+            raise ProcessError(
+                f"processes of a check cannot be ended: pid {pids}",
+                hint="end them by hand, then run the same command again",
+            )
+        for victim in left:
+            if waited > GRACE:
+                _send(victim.pid, signal.SIGKILL)
+            elif victim not in asked:
+                asked.add(victim)
+                _send(victim.pid, signal.SIGTERM)
+                _send(victim.pid, signal.SIGCONT)  # a stopped process hears TERM only then
+        time.sleep(_POLL)
+    return bool(asked)
+
+
+def _send(pid: int, signum: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, signum)
+
+
+def _left_of(process: subprocess.Popen[bytes]) -> list[Process]:
+    """Reap what has ended and return what still runs of a command."""
+    if _reap(process):
+        return []
+    if _LINUX:
+        return [one for one in _descendants() if not one.is_zombie]
+    return [one for one in processes.table() if one.group == process.pid and not one.is_zombie]
+
+
+def _reap(process: subprocess.Popen[bytes]) -> bool:
+    """Wait for every child that has ended; say whether it is plain that nothing is left."""
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return _LINUX  # orphans come to us there, so no children means nothing at all
+        if pid == 0:
+            return False
+        if pid == process.pid:
+            process.returncode = os.waitstatus_to_exitcode(status)
+
+
+def _descendants() -> list[Process]:
+    """Return what descends from this process, but for its own session.
+
+    Everything that a check starts is in another session; what is in ours was there before us, a
+    background job of the shell that became roxy, and is not ours to end.
+    """
+    children: dict[int, list[Process]] = {}
+    for one in processes.table():
+        children.setdefault(one.parent, []).append(one)
+    session = os.getsid(0)
+    found: list[Process] = []
+    below = [one for one in children.get(os.getpid(), []) if one.session != session]
+    while below:
+        one = below.pop()
+        found.append(one)
+        below += children.get(one.pid, [])
+    return found

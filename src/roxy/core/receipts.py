@@ -1,0 +1,178 @@
+"""What is kept of every try, good or bad (S39): one JSON file each, never rewritten.
+
+A receipt's name ends in the SHA-256 of its bytes, and each names the one before it. They explain;
+no state or verdict is ever taken from them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from typing import TYPE_CHECKING, Any
+
+from roxy.core import files
+from roxy.core.events import CheckFinished, RunStarted
+from roxy.core.status import Basis
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from roxy.core.events import Event
+    from roxy.core.model import Check, Outcome, Run
+
+SCHEMA = "roxy.receipt/1"
+_FINGERPRINT_DIGITS = 12
+"""Of a fingerprint, in a receipt's name, so that the one for some evidence is found by name."""
+_SHA256_DIGITS = 64
+
+
+class ReceiptKeeper:
+    """Listens to a verify and writes a receipt for each try.
+
+    A note `started-*` lies beside them from before the first run until the receipt is there, so a
+    verify that died is visible.
+    """
+
+    def __init__(
+        self,
+        state: Path,
+        patches: Mapping[str, bytes],
+        commit: str | None,
+        dirty: bool,  # noqa: FBT001 - a fact, not a switch
+        version: str,
+    ) -> None:
+        self._folder = state / "receipts"
+        self._patches = patches
+        self._about = {"commit": commit, "dirty": dirty, "roxy": version}
+        self._previous = _newest(self._folder)
+        self._started: Path | None = None
+        files.make_folder(self._folder)
+
+    def __call__(self, event: Event) -> None:
+        """Take note of one event. Raises `DiskError`."""
+        if isinstance(event, RunStarted) and event.number == 1:
+            self._note_start(event.check)
+        elif isinstance(event, CheckFinished):
+            self._write(event.outcome)
+
+    def _note_start(self, check: Check) -> None:
+        stamp = _stamp()
+        self._started = self._folder / f"started-{stamp}-{os.getpid()}.json"
+        note = {"schema": SCHEMA, "check": check.id, "time": _now(), "pid": os.getpid()}
+        files.write(self._started, json.dumps(note).encode())
+
+    def _write(self, outcome: Outcome) -> None:
+        data = json.dumps(self._receipt(outcome), indent=1).encode("ascii")
+        sha256 = hashlib.sha256(data).hexdigest()
+        fingerprint = (outcome.fingerprint or "").partition(":")[2][:_FINGERPRINT_DIGITS]
+        files.write(self._folder / f"{_stamp()}-{fingerprint or 'none'}-{sha256}.json", data)
+        self._previous = sha256
+        if self._started is not None:
+            files.remove(self._started)
+            self._started = None
+
+    def _receipt(self, outcome: Outcome) -> dict[str, Any]:
+        check = outcome.check
+        return {
+            "schema": SCHEMA,
+            "time": _now(),
+            **self._about,
+            "check": {
+                "claim": check.claim,
+                "check": check.name,
+                "run": check.run,
+                "covers": list(check.covers),
+                "mutations": [
+                    {"path": path, "sha256": hashlib.sha256(self._patches[path]).hexdigest()}
+                    for path in check.mutations
+                ],
+            },
+            "fingerprint": outcome.fingerprint,
+            "files": {
+                path.decode("utf-8", "surrogateescape"): digest.hex()
+                for path, digest in outcome.digests.items()
+            },
+            "runs": [_run(run) for run in outcome.runs],
+            "result": outcome.result.value,
+            "reason": outcome.reason and {"code": outcome.reason.code, "text": outcome.reason.text},
+            "notes": list(outcome.notes),
+            "previous": self._previous,
+        }
+
+
+def _run(run: Run) -> dict[str, Any]:
+    return {
+        "phase": run.phase.value,
+        "mutation": run.mutation,
+        "exit": run.exit,
+        "signal": run.signal,
+        "seconds": round(run.seconds, 3),
+        "log": run.log.name,
+        "log_size": run.log_size,
+        "log_sha256": run.log_sha256,
+    }
+
+
+def _stamp() -> str:
+    now = time.time_ns()
+    seconds = time.strftime("%Y%m%dT%H%M%S", time.gmtime(now // 1_000_000_000))
+    return f"{seconds}.{now // 1000 % 1_000_000:06}Z"
+
+
+def _now() -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+
+
+def _names(folder: Path) -> list[str]:
+    """Return the names of receipts, oldest first."""
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return []
+    return sorted(name for name in names if name.endswith(".json") and name[0].isdigit())
+
+
+def _newest(folder: Path) -> str | None:
+    names = _names(folder)
+    return names[-1].removesuffix(".json")[-_SHA256_DIGITS:] if names else None
+
+
+def find_basis(state: Path, check: Check, fingerprint: str) -> Basis | None:
+    """Return what some recorded evidence was made from, if this machine has its receipt.
+
+    A receipt whose bytes are not what its name says is passed over.
+    """
+    folder = state / "receipts"
+    digits = fingerprint.partition(":")[2][:_FINGERPRINT_DIGITS]
+    for name in reversed(_names(folder)):
+        if f"-{digits}-" not in name:
+            continue
+        receipt = _read(folder / name)
+        if (
+            receipt is not None
+            and receipt["fingerprint"] == fingerprint
+            and (receipt["check"]["claim"], receipt["check"]["check"]) == (check.claim, check.name)
+        ):
+            return Basis(
+                run=receipt["check"]["run"],
+                patches=tuple(one["sha256"] for one in receipt["check"]["mutations"]),
+                files={
+                    path.encode("utf-8", "surrogateescape"): digest
+                    for path, digest in receipt["files"].items()
+                },
+            )
+    return None
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return None
+    if hashlib.sha256(data).hexdigest() != path.name.removesuffix(".json")[-_SHA256_DIGITS:]:
+        return None
+    value: dict[str, Any] = json.loads(data)
+    return value if value.get("schema") == SCHEMA else None

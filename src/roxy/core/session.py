@@ -1,0 +1,95 @@
+"""What every command does first: find the repository, be alone in it, put back what a kill left."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from roxy.core import manifest
+from roxy.core.coverage import Digests
+from roxy.core.exclusive import exclusive
+from roxy.core.files import Tree
+from roxy.core.git import find_repository
+from roxy.core.journal import Journal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
+
+    from roxy.core.git import Repository
+    from roxy.core.interrupts import Interrupts
+    from roxy.core.journal import Recovery
+    from roxy.core.model import Kept, Manifest
+    from roxy.core.processes import Identity
+
+
+@dataclass(frozen=True)
+class Session:
+    """One command's hold on one working tree."""
+
+    repository: Repository
+    tree: Tree
+    journal: Journal
+    digests: Digests
+    interrupts: Interrupts
+
+    @cached_property
+    def manifest(self) -> Manifest:
+        """roxy.toml, read when first asked for. Raises `ConfigError`."""
+        return manifest.read(self.tree.fd)
+
+
+@contextlib.contextmanager
+def open_session(
+    start: Path,
+    environ: Mapping[str, str],
+    interrupts: Interrupts,
+    command: str,
+    wait: float,
+    tell: Callable[[str], None],
+) -> Iterator[Session]:
+    """Hold the working tree that `start` is in, as one command at a time may (S8).
+
+    Whatever a killed roxy left is put back before anything else is looked at, and `tell` is called
+    with a line for each thing (S33). On the way out, waits until the clock has passed every time
+    that was given to a file (S30). Raises any `RoxyError` of the parts, and `Interrupted`.
+    """
+    repository = find_repository(start, environ)
+    with exclusive(repository.state, command, wait, interrupts):
+        tree = Tree(repository.root)
+        journal = Journal(repository.state, tree)
+        try:
+            recovery = journal.recover(_end_group)
+            for line in _in_words(recovery):
+                tell(line)
+            yield Session(repository, tree, journal, Digests(tree, interrupts), interrupts)
+        finally:
+            time.sleep(journal.seconds_to_rest())
+            tree.close()
+
+
+def _end_group(who: Identity) -> bool:
+    from roxy.core.process import end_group  # noqa: PLC0415 - only after a kill
+
+    return end_group(who)
+
+
+def _in_words(recovery: Recovery | None) -> Iterator[str]:
+    if recovery is None:
+        return
+    if recovery.ended_group is not None:
+        yield f"ended process group {recovery.ended_group}, left by a roxy that was killed"
+    for path in recovery.restored:
+        name = path.decode("utf-8", "surrogateescape")
+        yield f"restored `{name}`, left mutated by a roxy that was killed at `{recovery.check}`"
+    for kept in recovery.kept:
+        yield describe_kept(kept)
+
+
+def describe_kept(kept: Kept) -> str:
+    """Return one line that says what was in the way and where it is now (S29)."""
+    name = kept.path.decode("utf-8", "surrogateescape")
+    return f"`{name}` held something else when it was put back; that is kept as `{kept.place}`"

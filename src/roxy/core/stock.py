@@ -1,0 +1,133 @@
+"""How every check stands now: what `status` and `gate` answer, and what they remark (S49, S52)."""
+
+from __future__ import annotations
+
+import hashlib
+import posixpath
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from roxy.core import coverage, lockfile, receipts, regular_file
+from roxy.core.fingerprint import fingerprint
+from roxy.core.model import LOCKFILE, MANIFEST, Entry, Report, Standing, State
+from roxy.core.status import Basis, stand, what_changed
+from roxy.core.verdict import name_files
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from roxy.core.git import Repository
+    from roxy.core.lockfile import Lockfile
+    from roxy.core.model import Check, Manifest, Reason
+    from roxy.core.session import Session
+
+_SHA1_DIGITS = 40
+_MOST = 32 << 20
+"""Bytes of a file that is compared with HEAD."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stock:
+    """The answer, and remarks beside it that change nothing."""
+
+    report: Report
+    remarks: tuple[str, ...]
+
+
+def take_stock(session: Session) -> Stock:
+    """Look at everything and write nothing. Raises `ConfigError`, `LockfileError`, `DiskError`."""
+    manifest = session.manifest
+    lock = lockfile.read(session.tree.fd)
+    covered = coverage.find_covered(session.repository, session.tree, manifest.checks)
+    standings = take_standings(session, covered.files, lock)
+    entries = tuple(
+        Entry(one.check, one.state, _explain(session, one, covered.files, lock))
+        for one in standings
+    )
+    remarks = _differences_from_head(session.repository, session.tree.fd, manifest)
+    if covered.absent:
+        count, names = len(covered.absent), name_files(covered.absent)
+        remarks.append(
+            f"covered files that git tracks are not on the disk, {count} of them: {names}"
+        )
+    return Stock(Report(entries, descriptions(manifest)), tuple(remarks))
+
+
+def descriptions(manifest: Manifest) -> dict[str, str | None]:
+    """Return each claim's description by its name."""
+    return {claim.name: claim.description for claim in manifest.claims}
+
+
+def take_standings(
+    session: Session, covered: Mapping[str, Sequence[bytes]], lock: Lockfile
+) -> list[Standing]:
+    """Return every check's state beside a lock, in manifest order."""
+    digests = session.digests.read(sorted({path for some in covered.values() for path in some}))
+    standings = []
+    for check in session.manifest.checks:
+        now = fingerprint(
+            check,
+            patches_of(session.manifest, check),
+            {path: digests[path] for path in covered[check.id] if path in digests},
+        )
+        standings.append(stand(check, now, lock.fingerprint(check)))
+    return standings
+
+
+def patches_of(manifest: Manifest, check: Check) -> list[bytes]:
+    """Return the bytes of a check's patches, in list order."""
+    return [manifest.patches[path] for path in check.mutations]
+
+
+def _explain(
+    session: Session, standing: Standing, covered: Mapping[str, Sequence[bytes]], lock: Lockfile
+) -> Reason | None:
+    """Return the reason, with names where a receipt of the evidence is at hand."""
+    recorded = lock.fingerprint(standing.check)
+    if standing.state is not State.STALE or recorded is None:
+        return standing.reason
+    then = receipts.find_basis(session.repository.state, standing.check, recorded)
+    if then is None:
+        return standing.reason
+    digests = session.digests.read(covered[standing.check.id])
+    patches = patches_of(session.manifest, standing.check)
+    now = Basis(
+        run=standing.check.run,
+        patches=tuple(hashlib.sha256(patch).hexdigest() for patch in patches),
+        files={path: digest.hex() for path, digest in digests.items()},
+    )
+    return what_changed(then, now)
+
+
+def _differences_from_head(repository: Repository, root: int, manifest: Manifest) -> list[str]:
+    """Say which of roxy's inputs are not what HEAD has, by bytes, CRLF read as LF."""
+    patches = {posixpath.normpath(path).encode() for path in manifest.patches}
+    paths = [MANIFEST, LOCKFILE, *sorted(patches)]
+    blobs = repository.head_blobs(paths)
+    if blobs is None:
+        return []
+    remarks = []
+    for path in paths:
+        name = path.decode("utf-8", "surrogateescape")
+        try:
+            data = regular_file.read(root, path, _MOST, follow_links=True)
+        except regular_file.UnreadableFileError:
+            if path in blobs:
+                remarks.append(f"`{name}` is in HEAD, but not on the disk")
+            continue
+        if path not in blobs:
+            remarks.append(f"`{name}` is not in HEAD")
+        elif not _is_blob(data, blobs[path]) and not _same_text(data, repository.blob(blobs[path])):
+            remarks.append(f"`{name}` differs from HEAD")
+    return remarks
+
+
+def _is_blob(data: bytes, object_id: str) -> bool:
+    algorithm = "sha1" if len(object_id) == _SHA1_DIGITS else "sha256"
+    digest = hashlib.new(algorithm, b"blob %d\0" % len(data), usedforsecurity=False)
+    digest.update(data)
+    return digest.hexdigest() == object_id
+
+
+def _same_text(data: bytes, blob: bytes | None) -> bool:
+    return blob is not None and data.replace(b"\r\n", b"\n") == blob.replace(b"\r\n", b"\n")

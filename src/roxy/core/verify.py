@@ -1,0 +1,338 @@
+"""Where rules meet edges: try checks, one after the other, and tell what came of each.
+
+Everything that a verify can need is imported from here before the first check starts, since a check
+may change roxy's own files (S51).
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from roxy import __version__
+from roxy.core import coverage, lockfile, plan
+from roxy.core.coverage import Stamp
+from roxy.core.errors import ConfigError, Fault, Interrupted, LockfileError
+from roxy.core.events import CheckFinished, CheckStarted
+from roxy.core.fingerprint import fingerprint
+from roxy.core.journal import ChangedMeanwhileError, Patched
+from roxy.core.lockfile import Lockfile
+from roxy.core.model import Entry, Outcome, Phase, Report, Result, State
+from roxy.core.mutation import Misfit
+from roxy.core.receipts import ReceiptKeeper
+from roxy.core.recorder import Recorder, with_outcome
+from roxy.core.stock import descriptions, patches_of, take_standings
+from roxy.core.verdict import Evidence, is_over, judge
+from roxy.core.workspace import Workspace
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Collection, Mapping, Sequence
+
+    from roxy.core.events import Emit, Event
+    from roxy.core.model import Check, Kept, Manifest, Run, Standing
+    from roxy.core.mutation import Fit
+    from roxy.core.session import Session
+
+
+# ------------------------------------------------------------------- one check
+
+
+@dataclass
+class _Watch:
+    """The covered files of one try, and which of them somebody but roxy touched (S26)."""
+
+    place: Workspace
+    expected: dict[bytes, Stamp]
+    touched: set[bytes] = field(default_factory=set)
+    only_ctime: set[bytes] = field(default_factory=set)
+
+    def look(self) -> bool:
+        """Compare every file with what it should be; say whether none was ever touched."""
+        seen = self.place.stamps(self.expected.keys())
+        for path, stamp in self.expected.items():
+            now = seen.get(path)
+            if now == stamp:
+                continue
+            if now is not None and now.same_but_ctime(stamp):
+                self.only_ctime.add(path)
+                self.expected[path] = now
+            else:
+                self.touched.add(path)
+        return not self.touched
+
+    def expect(self, written: Mapping[bytes, Stamp]) -> None:
+        """From now on these files should be what roxy wrote."""
+        self.expected |= written
+
+
+@dataclass
+class _Try:
+    """One check on its way through."""
+
+    check: Check
+    patches: Sequence[bytes]
+    place: Workspace
+    runs: list[Run] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    kept: list[Kept] = field(default_factory=list)
+
+    def run(self, phase: Phase, mutation: str | None) -> Run:
+        total = 1 + 2 * len(self.check.mutations)
+        run = self.place.run(self.check, phase, mutation, len(self.runs) + 1, total)
+        self.runs.append(run)
+        return run
+
+
+def verify_check(check: Check, patches: Sequence[bytes], place: Workspace) -> Outcome:
+    """Try one check: fit its mutations, run it clean, mutated and restored, and judge (S22, S31).
+
+    The evidence is for the files as they were before anything of the check ran. Raises
+    `Interrupted` and `RoxyError`; the tree is as it was in any case but `RestoreError`.
+    """
+    before = place.digests(place.covered(check, strict=True))
+    attempt = _Try(check, patches, place)
+    watch = _Watch(place, place.stamps(before))
+    fits, misfit = _fit_all(attempt, before)
+    if misfit is None:
+        _run_all(attempt, fits, watch)
+        _compare(watch, before, place.digests(place.covered(check, strict=False)))
+    evidence = Evidence(
+        misfit=misfit.reason if misfit else None,
+        runs=tuple(attempt.runs),
+        mutations=len(check.mutations),
+        touched=tuple(sorted(watch.touched)),
+    )
+    verdict = judge(evidence)
+    notes = attempt.notes + [
+        f"`{path.decode('utf-8', 'surrogateescape')}` has a new ctime: its mode or links changed"
+        for path in sorted(watch.only_ctime - watch.touched)
+    ]
+    return Outcome(
+        check=check,
+        result=verdict.result,
+        reason=verdict.reason,
+        runs=evidence.runs,
+        fingerprint=fingerprint(check, patches, before),
+        digests=before,
+        failed_run=verdict.failed_run,
+        notes=(*notes, *verdict.notes),
+        kept=tuple(attempt.kept),
+    )
+
+
+def _fit_all(attempt: _Try, covered: Collection[bytes]) -> tuple[list[Fit], Misfit | None]:
+    """Find out whether every mutation fits, before any run is spent (S18)."""
+    fits: list[Fit] = []
+    for path, patch in zip(attempt.check.mutations, attempt.patches, strict=True):
+        fit = attempt.place.fit(path, patch, covered)
+        if isinstance(fit, Misfit):
+            return fits, fit
+        attempt.notes += fit.notes
+        fits.append(fit)
+    return fits, None
+
+
+def _run_all(attempt: _Try, fits: Sequence[Fit], watch: _Watch) -> None:
+    """Run clean, then mutated and restored for each mutation, as long as that can prove anything."""
+    attempt.run(Phase.CLEAN, None)
+    for mutation, fit in zip(attempt.check.mutations, fits, strict=True):
+        if not watch.look() or is_over(attempt.runs):
+            return
+        patched = Patched()
+        try:
+            with attempt.place.patched(attempt.check, fit.edits, patched):
+                watch.expect(_stamps(patched.stats))
+                attempt.run(Phase.MUTATED, mutation)
+                watch.look()
+        except ChangedMeanwhileError as changed:
+            watch.touched |= set(changed.paths)
+        attempt.kept += patched.kept
+        watch.touched |= {kept.path for kept in patched.kept}
+        if watch.touched or is_over(attempt.runs):
+            return
+        watch.expect(_stamps(patched.stats))
+        attempt.run(Phase.RESTORED, mutation)
+    watch.look()
+
+
+def _stamps(stats: Mapping[bytes, os.stat_result]) -> dict[bytes, Stamp]:
+    return {path: Stamp.of(seen) for path, seen in stats.items()}
+
+
+def _compare(watch: _Watch, before: Mapping[bytes, bytes], after: Mapping[bytes, bytes]) -> None:
+    """Add the files whose content is not what it was, whatever their stamps say."""
+    watch.touched |= {
+        path for path in before.keys() | after.keys() if before.get(path) != after.get(path)
+    }
+
+
+# ------------------------------------------------------------------- a whole command
+
+
+def verify(
+    session: Session,
+    names: Sequence[str],
+    *,
+    everything: bool,
+    locked: bool,
+    emit: Emit,
+) -> Report:
+    """Try the selected checks that lack fresh evidence, or with `everything` all of them.
+
+    Writes roxy.lock after each result, unless `locked`: then nothing in the tree is written, and
+    the report says how the lock differs from what was proven (S50). Raises `UsageError`,
+    `ConfigError`, `LockfileError` and more before the first run; an `Interrupted` carries the
+    report of what was finished (S32).
+    """
+    manifest = session.manifest
+    selected = plan.select(manifest, names)
+    lock, trouble = _read_lock(session, everything)
+    covered = coverage.find_covered(session.repository, session.tree, manifest.checks)
+    standings = {one.check.id: one for one in take_standings(session, covered.files, lock)}
+    jobs = [
+        check for check in selected if everything or standings[check.id].state is not State.VERIFIED
+    ]
+    recorder = Recorder(session.tree, session.repository.state, lock.only(manifest.checks))
+    if not locked and trouble is None:
+        recorder.write()
+    tally = _Tally(manifest, selected, standings)
+    listeners: list[Emit] = [tally] if locked else [recorder, tally]
+    try:
+        _try_all(session, jobs, listeners, emit)
+    except Interrupted as interrupted:
+        interrupted.report = tally.report(interrupted=interrupted.signum)
+        raise
+    if not locked:
+        recorder.write()
+        return tally.report()
+    return tally.report(lock_differences=_differences(lock, tally.lock, trouble))
+
+
+def _read_lock(session: Session, everything: bool) -> tuple[Lockfile, str | None]:  # noqa: FBT001
+    """Return roxy.lock, or with `everything` an empty one and what is wrong with it (S37)."""
+    try:
+        return lockfile.read(session.tree.fd), None
+    except LockfileError as error:
+        if not everything:
+            raise
+        return Lockfile(), error.faults[0].what
+
+
+def _try_all(
+    session: Session, jobs: Sequence[Check], listeners: Sequence[Emit], emit: Emit
+) -> None:
+    if not jobs:
+        return
+    keeper = _keep_receipts(session)
+
+    def tell(event: Event) -> None:
+        for listener in (keeper, *listeners, emit):
+            listener(event)
+
+    with ExitStack() as stack:
+        place = Workspace(session, tell)
+        stack.callback(place.close)
+        _refuse_unreadable(session.manifest, jobs, place)
+        left = list(jobs)
+        while left:
+            session.interrupts.check()
+            check = plan.next_job(left, lambda job: _is_rested(session.manifest, job, place))
+            left.remove(check)
+            tell(CheckStarted(check, len(jobs) - len(left), len(jobs)))
+            patches = patches_of(session.manifest, check)
+            tell(CheckFinished(verify_check(check, patches, place)))
+
+
+def _is_rested(manifest: Manifest, check: Check, place: Workspace) -> bool:
+    return all(place.is_rested(patch) for patch in patches_of(manifest, check))
+
+
+def _keep_receipts(session: Session) -> ReceiptKeeper:
+    repository = session.repository
+    return ReceiptKeeper(
+        repository.state,
+        session.manifest.patches,
+        repository.commit(),
+        repository.is_dirty(),
+        __version__,
+    )
+
+
+def _refuse_unreadable(manifest: Manifest, jobs: Sequence[Check], place: Workspace) -> None:
+    """Raise `ConfigError` for every patch that git cannot read at all (S19)."""
+    faults = []
+    for path in dict.fromkeys(path for check in jobs for path in check.mutations):
+        complaint = place.unreadable(manifest.patches[path])
+        if complaint is not None:
+            faults.append(
+                Fault(
+                    f"git cannot read the mutation `{path}`: {complaint}",
+                    where=", ".join(f"check `{one.id}`" for one in jobs if path in one.mutations),
+                    hint="make it anew with `git diff`",
+                )
+            )
+    if faults:
+        raise ConfigError.of(faults)
+
+
+# ------------------------------------------------------------------- what it comes to
+
+
+class _Tally:
+    """Listens for results and adds them up."""
+
+    def __init__(
+        self, manifest: Manifest, selected: Sequence[Check], standings: Mapping[str, Standing]
+    ) -> None:
+        self._manifest = manifest
+        self._selected = selected
+        self._standings = standings
+        self._outcomes: dict[str, Outcome] = {}
+        self.lock = Lockfile()
+        """What these results alone prove."""
+
+    def __call__(self, event: Event) -> None:
+        if isinstance(event, CheckFinished):
+            self._outcomes[event.outcome.check.id] = event.outcome
+            self.lock = with_outcome(self.lock, event)
+
+    def report(
+        self,
+        *,
+        interrupted: int | None = None,
+        lock_differences: tuple[str, ...] | None = None,
+    ) -> Report:
+        return Report(
+            entries=tuple(self._entry(check) for check in self._selected),
+            descriptions=descriptions(self._manifest),
+            interrupted=interrupted,
+            lock_differences=lock_differences,
+        )
+
+    def _entry(self, check: Check) -> Entry:
+        outcome = self._outcomes.get(check.id)
+        if outcome is None:
+            standing = self._standings[check.id]
+            return Entry(check, standing.state, standing.reason)
+        verified = outcome.result is Result.VERIFIED
+        state = State.VERIFIED if verified else State.UNVERIFIED
+        return Entry(check, state, outcome.reason, outcome)
+
+
+def _differences(disk: Lockfile, proven: Lockfile, trouble: str | None) -> tuple[str, ...]:
+    """Say how roxy.lock differs from what was proven (S50)."""
+    if trouble is not None:
+        return (trouble,)
+    lines = []
+    for names in sorted(disk.fingerprints.keys() | proven.fingerprints.keys()):
+        on_disk, shown = disk.fingerprints.get(names), proven.fingerprints.get(names)
+        name = "/".join(names)
+        if on_disk is None:
+            lines.append(f"missing entry `{name}`: it was proven, but roxy.lock does not have it")
+        elif shown is None:
+            lines.append(f"extra entry `{name}`: roxy.lock has it, but it was not proven")
+        elif on_disk != shown:
+            lines.append(f"other entry `{name}`: roxy.lock has it for other code")
+    return tuple(lines)

@@ -1,0 +1,114 @@
+"""The place where checks run: its files, its commands, its mutations. In place now."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from roxy.core import coverage, files
+from roxy.core.events import EditKept, RunFinished, RunOutput, RunStarted, RunTick
+from roxy.core.forward import seconds_to_wait
+from roxy.core.model import Run
+from roxy.core.mutation import Scratch
+from roxy.core.process import Runner, adopt_orphans
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+
+    from roxy.core.coverage import Stamp
+    from roxy.core.events import Emit
+    from roxy.core.journal import Patched
+    from roxy.core.model import Check, Phase
+    from roxy.core.mutation import Edit, Fit, Misfit
+    from roxy.core.session import Session
+
+
+class Workspace:
+    """The working tree itself, as `verify` needs it."""
+
+    def __init__(self, session: Session, emit: Emit) -> None:
+        self._session = session
+        self._emit = emit
+        self._scratch = Scratch(session.repository, session.tree)
+        self._logs = session.repository.state / "logs"
+        files.make_folder(self._logs)
+        adopt_orphans()
+        self._runner = Runner(
+            root=session.repository.root,
+            env=session.repository.check_environment(),
+            interrupts=session.interrupts,
+            note=session.journal.note_run,
+        )
+
+    def close(self) -> None:
+        """Remove what only this verify needed."""
+        self._scratch.clear()
+
+    def covered(self, check: Check, *, strict: bool) -> tuple[bytes, ...]:
+        """List a check's files anew. If `strict`, a glob without a file is a `ConfigError` (S14)."""
+        self._session.tree.forget()
+        found = coverage.find_covered(
+            self._session.repository, self._session.tree, [check], strict=strict
+        )
+        return found.files[check.id]
+
+    def digests(self, paths: Sequence[bytes]) -> dict[bytes, bytes]:
+        """Read files, each once while it is untouched (S26)."""
+        return self._session.digests.read(paths)
+
+    def stamps(self, paths: Collection[bytes]) -> dict[bytes, Stamp]:
+        """Return what would change if anybody touched these files."""
+        return coverage.stamps(self._session.tree, paths)
+
+    def unreadable(self, patch: bytes) -> str | None:
+        """Return git's complaint about a patch that it cannot read at all (S19)."""
+        return self._scratch.unreadable(patch)
+
+    def fit(self, mutation: str, patch: bytes, covered: Collection[bytes]) -> Fit | Misfit:
+        """Find out what a patch makes of the files as they are, without touching them."""
+        return self._scratch.fit(mutation, patch, covered)
+
+    def is_rested(self, patch: bytes) -> bool:
+        """Say whether the files that a patch names can be written without waiting (S30)."""
+        now = time.time_ns()
+        seen = [self._session.tree.look(path) for path in self._scratch.touched(patch)]
+        return not any(one and seconds_to_wait(one.st_mtime_ns, now) for one in seen)
+
+    @contextmanager
+    def patched(self, check: Check, edits: Sequence[Edit], patched: Patched) -> Iterator[None]:
+        """Let edits stand in the tree for a while, and tell what was in their way back (S28, S29)."""
+        sleep = self._session.interrupts.sleep
+        try:
+            with self._session.journal.patched(check.id, edits, patched, sleep):
+                yield
+        finally:
+            for kept in patched.kept:
+                self._emit(EditKept(kept))
+
+    def run(self, check: Check, phase: Phase, mutation: str | None, number: int, total: int) -> Run:
+        """Run a check's command once, to the end of all that it starts. Raises `Interrupted`."""
+        self._session.interrupts.check()
+        self._emit(RunStarted(check, phase, number, total))
+        # A name that tells nothing of the run: the command may find it (S23).
+        log = self._logs / f"{time.strftime('%Y%m%dT%H%M%S')}-{secrets.token_hex(4)}.log"
+        ended = self._runner.run(
+            check.run,
+            log,
+            on_output=lambda chunk: self._emit(RunOutput(chunk)),
+            on_tick=lambda: self._emit(RunTick()),
+        )
+        self._session.journal.forget_run()
+        run = Run(
+            phase=phase,
+            mutation=mutation,
+            exit=ended.exit,
+            signal=ended.signal,
+            seconds=ended.seconds,
+            log=ended.log.path,
+            log_size=ended.log.size,
+            log_sha256=ended.log.sha256,
+        )
+        self._emit(RunFinished(check, run))
+        return run

@@ -1,0 +1,1 @@
+"""One renderer for each format: values in, text out."""

@@ -1,0 +1,197 @@
+"""Reports for people: plain lines that also make sense without colour, and never wrap (S45, S46)."""
+
+from __future__ import annotations
+
+import signal
+from typing import TYPE_CHECKING
+
+from roxy.core.model import Result, State
+from roxy.reports.text import decoded, path_text, printable, printable_output
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from enum import StrEnum
+
+    from roxy.core.errors import Fault
+    from roxy.core.model import Entry, Outcome, Reason, Report
+
+QUOTED_LINES = 20
+"""Lines of a run's output that are quoted under a rejection, at most."""
+_QUOTED_WIDTH = 400
+"""Characters of one quoted line, at most; what is left out is counted."""
+_DIM = "2"
+_STYLES = {
+    "verified": "32",
+    "stale": "33",
+    "unverified": "31",
+    "rejected": "31",
+    "error": "1;31",
+    "warning": "33",
+    "hint": "36",
+}
+"""SGR codes of the few words that are coloured."""
+
+
+def standings(report: Report, *, quiet: bool, color: bool) -> str:
+    """Return what `status` and `gate` print: a line for each check, and a count.
+
+    With `quiet` only the checks that are not verified, and no count.
+    """
+    lines = [
+        _check_line(entry.state, entry.check.id, entry.reason, color=color)
+        for entry in report.entries
+        if not quiet or entry.state is not State.VERIFIED
+    ]
+    if not quiet:
+        lines.append(_state_count(report.entries))
+    return _text(lines)
+
+
+def ended(outcome: Outcome, log_lines: Sequence[bytes] | None, *, quiet: bool, color: bool) -> str:
+    """Return what `verify` prints when a check ends, with `quiet` only if it is not verified.
+
+    `log_lines` are the last lines of the failed run's log, None when that log is gone.
+    """
+    if quiet and outcome.result is Result.VERIFIED:
+        return ""
+    lines = [_check_line(outcome.result, outcome.check.id, outcome.reason, color=color)]
+    if outcome.failed_run is not None:
+        log = printable(path_text(outcome.failed_run.log))
+        lines += _quote(log_lines, color=color)
+        lines.append(_styled(f"  log: {log}", _DIM, color=color))
+    return _text(lines)
+
+
+def warnings(outcome: Outcome, *, color: bool) -> str:
+    """Return what `verify` says on standard error when a check ends: warnings, and kept edits."""
+    kept = [
+        f"somebody changed {path_text(kept.path)} while it ran; "
+        f"what it held is kept in {path_text(kept.place)}"
+        for kept in outcome.kept
+    ]
+    return "".join(
+        warning(f"{outcome.check.id}: {text}", color=color) for text in [*outcome.notes, *kept]
+    )
+
+
+def warning(text: str, *, color: bool) -> str:
+    """Return one line about something that changes neither states nor results."""
+    return f"{_word('warning', color=color)}: {printable(text)}\n"
+
+
+def closing(report: Report, *, quiet: bool) -> str:
+    """Return what `verify` prints after the last check: how the lock differs, and a count.
+
+    With `quiet` no count.
+    """
+    lines = [f"roxy.lock: {printable(line)}" for line in report.lock_differences or ()]
+    if not quiet:
+        lines.append(_result_count(report))
+    return _text(lines)
+
+
+def remark(text: str) -> str:
+    """Return one line about something that roxy did, for standard error."""
+    return f"{printable(text)}\n"
+
+
+def interruption(signum: int, unreached: int | None) -> str:
+    """Return how `verify` says that a signal ended it; `unreached` is None when not known."""
+    name = signal_name(signum)
+    if unreached is None:
+        return f"interrupted by {name}\n"
+    were = "was" if unreached == 1 else "were"
+    return f"interrupted by {name}; {_checks(unreached)} {were} not reached\n"
+
+
+def signal_name(signum: int) -> str:
+    """Return a signal's name, such as SIGINT."""
+    try:
+        return signal.Signals(signum).name
+    except ValueError:
+        return f"signal {signum}"
+
+
+def errors(faults: Iterable[Fault], *, color: bool) -> str:
+    """Return faults as errors: what happened, where, what to do; a blank line between two (S48)."""
+    return "\n".join(_fault(fault, color=color) for fault in faults)
+
+
+def _fault(fault: Fault, *, color: bool) -> str:
+    lines = [f"{_word('error', color=color)}: {printable(fault.what)}"]
+    if fault.where is not None:
+        lines.append(f"  at {printable(fault.where)}")
+    if fault.hint is not None:
+        lines.append(f"{_word('hint', color=color)}: {printable(fault.hint)}")
+    return _text(lines)
+
+
+def _check_line(word: State | Result, name: str, reason: Reason | None, *, color: bool) -> str:
+    line = f"{_word(word, color=color)} {printable(name)}"
+    if reason is not None:
+        line += ": " + _styled(printable(reason.text), _DIM, color=color)
+    return line
+
+
+def _quote(log_lines: Sequence[bytes] | None, *, color: bool) -> list[str]:
+    if log_lines is None:
+        return ["  (its log is gone)"]
+    if not log_lines:
+        return ["  (it printed nothing)"]
+    return [
+        "  | " + _styled(_quoted(decoded(line)), _DIM, color=color)
+        for line in log_lines[-QUOTED_LINES:]
+    ]
+
+
+def _quoted(line: str) -> str:
+    left_out = len(line) - _QUOTED_WIDTH
+    shown = printable_output(line[:_QUOTED_WIDTH])
+    return f"{shown} ... ({left_out} more characters)" if left_out > 0 else shown
+
+
+def _state_count(entries: Sequence[Entry]) -> str:
+    states = [entry.state for entry in entries]
+    return f"{_checks(len(entries))}: {_listed(_counted(State, states))}"
+
+
+def _result_count(report: Report) -> str:
+    tried = [entry.outcome.result for entry in report.entries if entry.outcome is not None]
+    rest = [entry.state for entry in report.entries if entry.outcome is None]
+    left = ", ".join(
+        f"{count} {'already' if state is State.VERIFIED else 'still'} {state}"
+        for state, count in _counted(State, rest)
+    )
+    if tried:
+        return "; ".join(filter(None, [_listed(_counted(Result, tried)), left]))
+    if report.interrupted is not None:
+        return f"nothing was finished; {left}"
+    if all(state is State.VERIFIED for state in rest):
+        every = "the only check is" if len(rest) == 1 else f"all {len(rest)} checks are"
+        return f"nothing to do: {every} verified"
+    return f"nothing to do: what was named is verified; {left}"
+
+
+def _listed(counts: Iterable[tuple[StrEnum, int]]) -> str:
+    return ", ".join(f"{count} {word}" for word, count in counts)
+
+
+def _counted(words: type[StrEnum], found: Sequence[StrEnum]) -> list[tuple[StrEnum, int]]:
+    """Count what was found, in the order of `words`, leaving out what was not."""
+    return [(word, count) for word in words if (count := found.count(word))]
+
+
+def _checks(count: int) -> str:
+    return "1 check" if count == 1 else f"{count} checks"
+
+
+def _word(word: str, *, color: bool) -> str:
+    return _styled(str(word), _STYLES[str(word)], color=color)
+
+
+def _styled(text: str, codes: str, *, color: bool) -> str:
+    return f"\x1b[{codes}m{text}\x1b[0m" if color and text else text
+
+
+def _text(lines: Iterable[str]) -> str:
+    return "".join(f"{line}\n" for line in lines)

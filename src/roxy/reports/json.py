@@ -1,0 +1,137 @@
+r"""Reports for programs: one JSON document, described by `roxy/schemas/report.json` (S47).
+
+The text is ASCII, so that nothing in it can upset a terminal or a decoder. Names are given as they
+are, not as people see them; only bytes that are not UTF-8 have no place in JSON and stand as `\xNN`,
+with the true bytes in hex beside a path that has any.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from roxy.core.model import Result, State
+from roxy.reports.text import path_text, without_surrogates
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from roxy.core.errors import Fault
+    from roxy.core.model import Entry, Kept, Outcome, Reason, Report, Run
+
+REPORT_SCHEMA = "roxy.report/1"
+ERROR_SCHEMA = "roxy.error/1"
+
+
+def document(report: Report) -> str:
+    """Return the document of `report`: the same text for the same report, whatever the command."""
+    return _document(
+        {
+            "schema": REPORT_SCHEMA,
+            "checks": [
+                _entry(entry, report.descriptions.get(entry.check.claim))
+                for entry in report.entries
+            ],
+            "counts": _counts(report.entries),
+            "interrupted": report.interrupted,
+            "lock_differences": (
+                None
+                if report.lock_differences is None
+                else [without_surrogates(line) for line in report.lock_differences]
+            ),
+        }
+    )
+
+
+def error_document(faults: Iterable[Fault]) -> str:
+    """Return the document that stands for a report when roxy could not judge."""
+    return _document(
+        {
+            "schema": ERROR_SCHEMA,
+            "errors": [
+                {
+                    "what": without_surrogates(fault.what),
+                    "where": _optional(fault.where),
+                    "hint": _optional(fault.hint),
+                }
+                for fault in faults
+            ],
+        }
+    )
+
+
+def _document(value: dict[str, Any]) -> str:
+    # DEL is the one control character that json leaves as it is.
+    return json.dumps(value, indent=2, allow_nan=False).replace("\x7f", "\\u007f") + "\n"
+
+
+def _entry(entry: Entry, description: str | None) -> dict[str, Any]:
+    outcome = entry.outcome
+    reason = entry.reason if outcome is None else outcome.reason
+    return {
+        "claim": without_surrogates(entry.check.claim),
+        "check": without_surrogates(entry.check.name),
+        "description": _optional(description),
+        "state": entry.state,
+        "reason": _reason(reason),
+    } | _tried(outcome)
+
+
+def _tried(outcome: Outcome | None) -> dict[str, Any]:
+    if outcome is None:
+        return {"result": None, "fingerprint": None, "runs": [], "notes": [], "kept": []}
+    return {
+        "result": outcome.result,
+        "fingerprint": outcome.fingerprint,
+        "runs": [_run(run) for run in outcome.runs],
+        "notes": [without_surrogates(note) for note in outcome.notes],
+        "kept": [_kept(kept) for kept in outcome.kept],
+    }
+
+
+def _run(run: Run) -> dict[str, Any]:
+    return {
+        "phase": run.phase,
+        "mutation": _optional(run.mutation),
+        "exit": run.exit,
+        "signal": run.signal,
+        "seconds": round(run.seconds, 3),
+        **_path("log", run.log),
+        "log_size": run.log_size,
+        "log_sha256": run.log_sha256,
+    }
+
+
+def _kept(kept: Kept) -> dict[str, Any]:
+    return {**_path("path", kept.path), **_path("place", kept.place)}
+
+
+def _path(key: str, path: bytes | Path) -> dict[str, str]:
+    """Return a path as text, and as hex too when the text does not say which bytes it has."""
+    text = path_text(path)
+    shown = without_surrogates(text)
+    return {key: shown} if shown == text else {key: shown, f"{key}_bytes": os.fsencode(path).hex()}
+
+
+def _reason(reason: Reason | None) -> dict[str, str] | None:
+    if reason is None:
+        return None
+    return {"code": reason.code, "text": without_surrogates(reason.text)}
+
+
+def _counts(entries: Iterable[Entry]) -> dict[str, Any]:
+    entries = tuple(entries)
+    states = Counter(entry.state for entry in entries)
+    results = Counter(entry.outcome.result for entry in entries if entry.outcome is not None)
+    return {
+        "checks": len(entries),
+        "states": {state: states[state] for state in State},
+        "results": {result: results[result] for result in Result},
+    }
+
+
+def _optional(text: str | None) -> str | None:
+    return None if text is None else without_surrogates(text)

@@ -1,0 +1,61 @@
+"""Seals every test from the machine it runs on."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from project import Project
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SOURCE = Path(__file__).resolve().parent.parent / "src"
+_KEPT = ("PATH", "TMPDIR", "SYSTEMROOT")
+
+
+@pytest.fixture(autouse=True)
+def sealed(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Give the test an environment of its own, and return its home."""
+    home = tmp_path_factory.mktemp("home")
+    for name in list(os.environ):
+        if name not in _KEPT and not name.startswith("PYTEST"):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(home / ".config"))
+    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+    monkeypatch.setenv("TZ", "UTC")
+    monkeypatch.setenv("LANG", "C.UTF-8")
+    monkeypatch.setenv("PYTHONPATH", str(SOURCE))
+    # The environment in which roxy runs from source has the interpreter of the tests first.
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    (home / ".gitconfig").write_text(
+        "[user]\n\tname = Tester\n\temail = tester@example.org\n[init]\n\tdefaultBranch = main\n"
+    )
+    return home
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    """Return a fresh repository without a commit, without roxy.toml."""
+    return Project.make(tmp_path / "project")
+
+
+@pytest.fixture
+def verified(project: Project) -> Project:
+    """Return a committed project whose one check, `greeting/text`, is verified."""
+    project.greet()
+    project.commit()
+    assert project.roxy("verify").code == 0
+    project.commit()
+    return project
+
+
+@pytest.fixture
+def make_project(tmp_path: Path) -> Callable[[str], Project]:
+    """Return a maker of further repositories beside each other."""
+    return lambda name: Project.make(tmp_path / name)

@@ -1,0 +1,180 @@
+"""A real repository to try roxy on, and roxy as a real process."""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+HANG = 120
+"""Seconds after which a process is taken for hung; nothing waits that long when all is well."""
+
+
+@dataclass(frozen=True)
+class Done:
+    """How one roxy ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> dict[str, Any]:
+        value: dict[str, Any] = json.loads(self.out)
+        return value
+
+
+@dataclass(frozen=True)
+class Project:
+    """One working tree."""
+
+    root: Path
+
+    @classmethod
+    def make(cls, root: Path) -> Project:
+        root.mkdir(parents=True)
+        made = cls(root)
+        made.git("init", "--quiet")
+        return made
+
+    # ---------------------------------------------------------------- files
+
+    def write(self, path: str, content: str | bytes, mode: int | None = None) -> Path:
+        file = self.root / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content.encode() if isinstance(content, str) else content)
+        if mode is not None:
+            file.chmod(mode)
+        return file
+
+    def read(self, path: str) -> bytes:
+        return (self.root / path).read_bytes()
+
+    def mutation(self, path: str, old: str, new: str, patch: str = "mutations/it.patch") -> str:
+        """Write the patch that turns `old` into `new` in one file, and return its path."""
+        before = self.read(path).decode()
+        assert old in before
+        after = before.replace(old, new, 1)
+        body = difflib.unified_diff(
+            before.splitlines(keepends=True),
+            after.splitlines(keepends=True),
+            f"a/{path}",
+            f"b/{path}",
+        )
+        lines = "".join(
+            line if line.endswith("\n") else line + "\n\\ No newline at end of file\n"
+            for line in body
+        )
+        self.write(patch, f"diff --git a/{path} b/{path}\n{lines}")
+        return patch
+
+    def check(
+        self,
+        run: str,
+        *,
+        claim: str = "greeting",
+        name: str = "text",
+        covers: tuple[str, ...] = ("src/**",),
+        mutation: str | tuple[str, ...] = "mutations/it.patch",
+    ) -> None:
+        """Add one check to roxy.toml."""
+        text = self.read("roxy.toml").decode() if (self.root / "roxy.toml").exists() else ""
+        patches = json.dumps(mutation if isinstance(mutation, str) else list(mutation))
+        text += (
+            f"[claims.{json.dumps(claim)}.checks.{json.dumps(name)}]\n"
+            f"run = {json.dumps(run)}\ncovers = {json.dumps(list(covers))}\n"
+            f"mutation = {patches}\n\n"
+        )
+        self.write("roxy.toml", text)
+
+    def greet(self, run: str = "grep -q hello src/greeting.txt") -> None:
+        """Make the smallest project that can be verified: one file, one check."""
+        self.write("src/greeting.txt", "one\nhello\nthree\n")
+        self.mutation("src/greeting.txt", "hello", "howdy")
+        self.check(run)
+
+    # ---------------------------------------------------------------- git
+
+    def git(self, *arguments: str) -> str:
+        done = subprocess.run(
+            ["git", *arguments], cwd=self.root, capture_output=True, check=True, timeout=HANG
+        )
+        return done.stdout.decode()
+
+    def commit(self, message: str = "change") -> None:
+        self.git("add", "--all")
+        self.git("commit", "--quiet", "--allow-empty", "--message", message)
+
+    @property
+    def state(self) -> Path:
+        """roxy's own folder."""
+        return self.root / self.git("rev-parse", "--git-path", "roxy").strip()
+
+    # ---------------------------------------------------------------- roxy
+
+    def roxy(
+        self, *arguments: str, env: Mapping[str, str] | None = None, cwd: Path | None = None
+    ) -> Done:
+        """Run roxy to its end."""
+        done = subprocess.run(
+            [sys.executable, "-m", "roxy", *arguments],
+            cwd=cwd or self.root,
+            env=os.environ | dict(env or {}),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+            timeout=HANG,
+        )
+        return Done(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+    @contextlib.contextmanager
+    def started(self, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+        """Start roxy in a session of its own and leave it to the test."""
+        process = subprocess.Popen(
+            [sys.executable, "-m", "roxy", *arguments],
+            cwd=self.root,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.communicate(timeout=HANG)
+
+    def states(self) -> dict[str, str]:
+        """Return each check's state, as `status --json` tells it."""
+        report = self.roxy("status", "--json").json
+        return {f"{one['claim']}/{one['check']}": one["state"] for one in report["checks"]}
+
+    def snapshot(self) -> dict[str, tuple[str, int, bytes]]:
+        """Return kind, mode and content of everything in the tree but `.git` and roxy.lock."""
+        found = {}
+        for folder, names, files in os.walk(self.root):
+            if folder == str(self.root):
+                names.remove(".git")
+            for name in (*names, *files):
+                path = Path(folder, name)
+                relative = str(path.relative_to(self.root))
+                mode = path.lstat().st_mode
+                if path.is_symlink():
+                    found[relative] = ("link", 0, os.fsencode(path.readlink()))
+                elif path.is_dir():
+                    found[relative] = ("folder", mode, b"")
+                elif path.is_file():
+                    found[relative] = ("file", mode, path.read_bytes())
+                else:
+                    found[relative] = ("special", mode, b"")
+        found.pop("roxy.lock", None)
+        return found
