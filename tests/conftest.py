@@ -18,6 +18,24 @@ SOURCE = Path(__file__).resolve().parent.parent / "src"
 _KEPT = ("PATH", "TMPDIR", "SYSTEMROOT")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--rule", help="run only the tests that hold this rule, such as S28")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    rule = config.getoption("--rule")
+    if rule is None:
+        return
+    chosen = [item for item in items if rule in rules_of(item)]
+    config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
+    items[:] = chosen
+
+
+def rules_of(item: pytest.Item) -> set[str]:
+    """Return the rules that a test says it holds."""
+    return {name for mark in item.iter_markers("rule") for name in mark.args}
+
+
 @pytest.fixture(autouse=True)
 def sealed(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Give the test an environment of its own, and return its home."""

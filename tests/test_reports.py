@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import unicodedata
 from importlib import resources
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from roxy.cli import exit_codes
 from roxy.core.errors import Fault
 from roxy.core.model import (
     Check,
@@ -108,9 +110,9 @@ REPORTS = {
     "all-verified": a_report(an_entry(WEB), an_entry(IOS), an_entry(UPLOAD)),
     "one-verified": a_report(an_entry(WEB), descriptions={"login": None}),
     "every-state": a_report(
-        *(an_entry(a_check(name=f"number-{n}"), state) for n, state in enumerate(State))
+        *(an_entry(a_check(name=f"number-{n}"), state) for n, state in enumerate(State)),
+        interrupted=1,
     ),
-    "named-is-verified": a_report(an_entry(WEB), an_entry(IOS, State.STALE)),
     "tried": a_report(
         tried(WEB, notes=("the mutated run exited with 127: command not found",)),
         tried(IOS, Result.REJECTED),
@@ -166,7 +168,7 @@ def transcript(report: Report, *, quiet: bool = False, color: bool = False) -> s
     return "".join(
         [
             *(human.ended(one, LOG_LINES, quiet=quiet, color=color) for one in outcomes),
-            human.closing(report, quiet=quiet),
+            human.closing(report, named=False, quiet=quiet),
             *(human.warnings(one, color=color) for one in outcomes),
         ]
     )
@@ -298,8 +300,8 @@ def test_quiet_status_prints_exactly_the_checks_that_are_not_verified(report: Re
 @pytest.mark.rule("S46")
 def test_quiet_verify_prints_nothing_when_all_is_verified() -> None:
     assert human.ended(an_outcome(), None, quiet=True, color=False) == ""
-    assert human.closing(a_report(tried(WEB)), quiet=True) == ""
-    assert human.closing(REPORTS["all-verified"], quiet=True) == ""
+    assert human.closing(a_report(tried(WEB)), named=False, quiet=True) == ""
+    assert human.closing(REPORTS["all-verified"], named=False, quiet=True) == ""
 
 
 @pytest.mark.rule("S46", "S50")
@@ -308,7 +310,9 @@ def test_quiet_verify_still_prints_rejections_and_lock_differences() -> None:
     assert human.ended(rejected, LOG_LINES, quiet=True, color=False) == human.ended(
         rejected, LOG_LINES, quiet=False, color=False
     )
-    assert "`login/ios` is missing" in human.closing(REPORTS["lock-differs"], quiet=True)
+    assert "`login/ios` is missing" in human.closing(
+        REPORTS["lock-differs"], named=False, quiet=True
+    )
 
 
 def quoted(lines: Sequence[bytes] | None) -> list[str]:
@@ -338,6 +342,21 @@ def test_a_quoted_line_is_cut_and_says_how_much_is_missing() -> None:
 @pytest.mark.rule("S45", "S46")
 def test_a_quoted_line_keeps_its_tabs_as_spaces_and_shows_other_controls() -> None:
     assert quoted([b"a\tb\r\x07\xfe"]) == ["  | a       b\\u000d\\u0007\\xfe"]
+
+
+@pytest.mark.rule("S44")
+@pytest.mark.parametrize(
+    ("count", "named", "why"),
+    [
+        (1, False, "the only check is verified"),
+        (1, True, "the named check is verified"),
+        (3, False, "all 3 checks are verified"),
+        (3, True, "all 3 named checks are verified"),
+    ],
+)
+def test_verify_says_that_there_is_nothing_to_do(count: int, *, named: bool, why: str) -> None:
+    report = a_report(*[an_entry()] * count)
+    assert human.closing(report, named=named, quiet=False) == f"nothing to do: {why}\n"
 
 
 @pytest.mark.rule("S32")
@@ -502,3 +521,47 @@ def test_closing_a_schema_leaves_no_object_open() -> None:
     for name in ("report.json", "error.json"):
         for one in objects(closed(schema(name))):
             assert one.get("type") != "object" or one["additionalProperties"] is False
+
+
+# For shells: the number that stands for a report.
+
+
+@pytest.mark.rule("S43")
+@pytest.mark.parametrize("state", State)
+def test_gate_says_yes_only_if_every_check_is_verified(state: State) -> None:
+    code = exit_codes.of_gate(a_report(an_entry(), an_entry(state=state), an_entry()))
+    assert code == (0 if state is State.VERIFIED else 1)
+
+
+@pytest.mark.rule("S43")
+@pytest.mark.parametrize("state", State)
+def test_status_is_content_with_any_state(state: State) -> None:
+    assert exit_codes.of_status(a_report(an_entry(state=state))) == 0
+
+
+@pytest.mark.rule("S43")
+@pytest.mark.parametrize("result", Result)
+def test_verify_says_no_if_anything_it_tried_is_not_verified(result: Result) -> None:
+    code = exit_codes.of_verify(a_report(tried(WEB, result)))
+    assert code == (0 if result is Result.VERIFIED else 1)
+
+
+@pytest.mark.rule("S43")
+def test_verify_does_not_judge_what_it_did_not_try() -> None:
+    assert exit_codes.of_verify(a_report(an_entry(state=State.STALE))) == 0
+
+
+@pytest.mark.rule("S50")
+def test_verify_locked_says_no_if_the_lock_differs() -> None:
+    assert exit_codes.of_verify(REPORTS["lock-agrees"]) == 0
+    assert exit_codes.of_verify(REPORTS["lock-differs"]) == 1
+
+
+@pytest.mark.rule("S32", "S43")
+@pytest.mark.parametrize(
+    ("signum", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+)
+def test_a_signal_has_its_own_code(signum: int, code: int) -> None:
+    assert exit_codes.of_signal(signum) == code
+    rejected = a_report(tried(WEB, Result.REJECTED), interrupted=signum)
+    assert exit_codes.of_verify(rejected) == code

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from roxy.core.events import CheckFinished, CheckStarted
+from roxy.core.events import CheckFinished, CheckStarted, EditKept
 from roxy.core.log import last_lines
+from roxy.core.session import describe_kept
 from roxy.reports import human
 
 if TYPE_CHECKING:
@@ -30,6 +31,9 @@ class Announcer:
         match event:
             case CheckStarted():
                 self.unreached = event.total - event.number + 1
+            case EditKept():
+                text = describe_kept(event.kept)
+                self._streams.err.write(human.warning(text, color=self._colors_err))
             case CheckFinished():
                 if self.unreached is not None:
                     self.unreached -= 1

@@ -7,18 +7,26 @@ from typing import TYPE_CHECKING
 
 from roxy.core.interrupts import Interrupts
 from roxy.core.session import open_session
+from roxy.reports import human
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from roxy.cli.invocation import Invocation
     from roxy.core.session import Session
 
 
 @contextmanager
-def at_work(invocation: Invocation, command: str, tell: Callable[[str], None]) -> Iterator[Session]:
-    """Open a session for `command` in the folder that the options name (S4, S8, S32, S33)."""
+def at_work(invocation: Invocation, command: str) -> Iterator[Session]:
+    """Open a session for `command` in the folder that the options name (S4, S8, S32).
+
+    What had to be put back first is told on standard error (S33).
+    """
     settings = invocation.settings
+
+    def tell(line: str) -> None:
+        invocation.streams.err.write(human.remark(line))
+
     interrupts = Interrupts()
     interrupts.install()
     try:

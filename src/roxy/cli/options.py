@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from roxy import __version__
 from roxy.cli.color import CHOICES
 from roxy.cli.invocation import Invocation
 
@@ -32,9 +33,7 @@ def _note(context: click.Context, parameter: click.Parameter, value: object) -> 
 def _show_version(context: click.Context, _parameter: click.Parameter, value: object) -> None:
     if not value or context.resilient_parsing:
         return
-    from importlib.metadata import version  # noqa: PLC0415 - takes longer than all else here
-
-    _invocation(context).streams.out.write(f"roxy {version('roxy')}\n")
+    _invocation(context).streams.out.write(f"roxy {__version__}\n")
     context.exit()
 
 

@@ -19,11 +19,11 @@ from roxy.cli.streams import Stream
 from roxy.core.events import (
     CheckFinished,
     CheckStarted,
+    EditKept,
     RunFinished,
     RunOutput,
     RunStarted,
     RunTick,
-    Waiting,
 )
 from roxy.reports.text import printable
 
@@ -84,10 +84,7 @@ class Progress:
                     return
             case RunFinished():
                 self._now_doing("checking the files")
-            case Waiting():
-                self._now_doing("waiting for the clock", timed=True)
-            case CheckFinished():
-                self._check = None
+            case EditKept() | CheckFinished():  # somebody else speaks next
                 self.clear()
                 return
         self._draw()

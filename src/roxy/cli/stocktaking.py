@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 def answer(invocation: Invocation, command: str) -> Report:
     """Print where every check stands, and return it. The session is over before the printing."""
-    err = invocation.streams.err
-    with at_work(invocation, command, lambda line: err.write(human.remark(line))) as session:
+    with at_work(invocation, command) as session:
         stock = take_stock(session)
+    err = invocation.streams.err
     color = invocation.wants_color(err)
     for remark in stock.remarks:
         err.write(human.warning(remark, color=color))

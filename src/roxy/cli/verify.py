@@ -26,7 +26,7 @@ Examples:
   roxy verify login/web
   roxy verify '*/ios'            the checks with this name, of every claim
   roxy verify --all              run every check, whatever roxy.lock says
-  roxy verify --all --locked     the same for CI: compare roxy.lock, change nothing
+  roxy verify --all --locked     the same for CI: roxy.lock must agree
 
 \b
 Exit codes:

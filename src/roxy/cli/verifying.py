@@ -7,7 +7,6 @@ check may rewrite a module that is imported later (S51).
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import roxy.cli.crash  # noqa: F401 - for the boundary, when something breaks (S51)
@@ -34,11 +33,10 @@ def answer(
     try:
         report = _verified(invocation, announcer, names, everything=everything, locked=locked)
     except Interrupted as interruption:
-        finished: Report | None = getattr(interruption, "report", None)
-        if finished is None:
+        if interruption.report is None:
             raise
-        report = replace(finished, interrupted=interruption.signum)
-    _conclude(invocation, report, announcer.unreached)
+        report = interruption.report
+    _conclude(invocation, report, announcer.unreached, named=bool(names))
     return exit_codes.of_verify(report)
 
 
@@ -60,13 +58,8 @@ def _verified(
             for listener in listeners:  # the announcer last: the live line is gone by then
                 listener.hear(event)
 
-        def tell(line: str) -> None:
-            if progress is not None:
-                progress.clear()
-            err.write(human.remark(line))
-
-        session = stack.enter_context(at_work(invocation, "verify", tell))
-        return verify(session, names, everything, locked, emit, tell)
+        session = stack.enter_context(at_work(invocation, "verify"))
+        return verify(session, names, everything=everything, locked=locked, emit=emit)
 
 
 def _draws(invocation: Invocation) -> bool:
@@ -77,9 +70,14 @@ def _draws(invocation: Invocation) -> bool:
     return is_asked_for and can_redraw and invocation.streams.err.is_terminal
 
 
-def _conclude(invocation: Invocation, report: Report, unreached: int | None) -> None:
+def _conclude(
+    invocation: Invocation, report: Report, unreached: int | None, *, named: bool
+) -> None:
     settings = invocation.settings
-    text = json.document(report) if settings.json else human.closing(report, quiet=settings.quiet)
-    invocation.streams.out.write(text)
+    invocation.streams.out.write(
+        json.document(report)
+        if settings.json
+        else human.closing(report, named=named, quiet=settings.quiet)
+    )
     if report.interrupted is not None:
         invocation.streams.err.write(human.interruption(report.interrupted, unreached))

@@ -16,7 +16,7 @@ import stat
 import sys
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from roxy.core.errors import DiskError
 
@@ -509,6 +509,44 @@ def create(path: Path) -> int:
         return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise _disk_error("write", path, error) from error
+
+
+class Output:
+    """A new file of roxy's own, digested while it is written; not synced."""
+
+    def __init__(self, path: Path, mode: int = 0o600) -> None:
+        self._path = path
+        self._digest = hashlib.sha256()
+        self._size = 0
+        try:
+            fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
+        except OSError as error:
+            raise _disk_error("write", path, error) from error
+        self._file = os.fdopen(fd, "wb", buffering=BLOCK)
+
+    def write(self, data: bytes) -> None:
+        """Add some bytes. Raises `DiskError`."""
+        self._digest.update(data)
+        self._size += len(data)
+        try:
+            self._file.write(data)
+        except OSError as error:
+            raise _disk_error("write", self._path, error) from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        """Finish the file. Raises `DiskError`."""
+        try:
+            self._file.close()
+        except OSError as error:
+            raise _disk_error("write", self._path, error) from error
+
+    @property
+    def content(self) -> Content:
+        """What was written until now; it is in the file once the `with` block has ended."""
+        return Content(self._digest.digest(), self._size)
 
 
 def rename(old: Path, new: Path) -> None:

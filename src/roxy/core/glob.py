@@ -68,12 +68,25 @@ def parse(text: str) -> Glob:
     """Return what `text` means. Raises `GlobError` where it means nothing (S13)."""
     alternatives = [_components(alternative, text) for alternative in _written_out(text)]
     sources = [_translate(components, text) for components in alternatives]
-    return Glob(text, _outermost(map(_prefix, alternatives)), _compile(sources))
+    return Glob(text, outermost(map(_prefix, alternatives)), _compile(sources))
 
 
 def one_pattern(globs: Iterable[Glob]) -> re.Pattern[str]:
     """Return a pattern that matches a path, as `decode` gives it, where any of `globs` does."""
-    return _compile(glob.pattern.pattern for glob in globs)
+    return _compile(dict.fromkeys(glob.pattern.pattern for glob in globs))
+
+
+def outermost(prefixes: Iterable[bytes]) -> tuple[bytes, ...]:
+    """Return `prefixes`, in order, without those that lie within another (S16)."""
+    kept: list[bytes] = []
+    folder: bytes | None = None
+    for prefix in sorted(set(prefixes)):  # what a folder covers comes right after it
+        if folder is not None and prefix.startswith(folder):
+            continue
+        kept.append(prefix)
+        if not prefix or prefix.endswith(b"/"):
+            folder = prefix
+    return tuple(kept)
 
 
 def without_match(globs: Sequence[Glob], paths: Iterable[bytes]) -> tuple[Glob, ...]:
@@ -202,18 +215,6 @@ def _prefix(components: Sequence[_Component]) -> bytes:
             return "".join(f"{name}/" for name in names).encode("utf-8", "surrogateescape")
         names.append(name)
     return "/".join(names).encode("utf-8", "surrogateescape")
-
-
-def _outermost(prefixes: Iterable[bytes]) -> tuple[bytes, ...]:
-    kept: list[bytes] = []
-    folder: bytes | None = None
-    for prefix in sorted(set(prefixes)):  # what a folder covers comes right after it
-        if folder is not None and prefix.startswith(folder):
-            continue
-        kept.append(prefix)
-        if not prefix or prefix.endswith(b"/"):
-            folder = prefix
-    return tuple(kept)
 
 
 def _compile(sources: Iterable[str]) -> re.Pattern[str]:

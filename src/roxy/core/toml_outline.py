@@ -35,7 +35,7 @@ _STRING_STOPS = {
     '"""': re.compile(r'\\.|"""', re.DOTALL),
     "'''": re.compile(r"'''"),
 }
-_QUOTES_BEFORE_END = re.compile(r"\"{0,2}|'{0,2}")
+_QUOTES_BEFORE_END = re.compile(r"\"{1,2}|'{0,2}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,14 +73,16 @@ def decode(data: bytes) -> str:
         if data.startswith(mark):
             raise TomlError(f"is {encoding}, not UTF-8", hint="save it as UTF-8")
     try:
-        return normal(data.decode())
+        text = normal(data.decode())
     except UnicodeDecodeError as error:
-        before = data[: error.start].decode()
-        raise TomlError(
-            f"is not UTF-8: byte {error.start:,} is {data[error.start]:#04x}",
-            place_of(normal(before), len(normal(before))),
-            "save it as UTF-8",
-        ) from error
+        before = normal(data[: error.start].decode())
+        what = f"is not UTF-8: byte {data[error.start]:#04x} at offset {error.start}"
+        place = place_of(before, len(before))
+        raise TomlError(what, place, "save it as UTF-8") from error
+    if "\0" in text:  # as every other byte is in UTF-16 without a mark
+        place = place_of(text, text.index("\0"))
+        raise TomlError("holds a NUL byte", place, "save it as UTF-8")
+    return text
 
 
 def normal(text: str) -> str:

@@ -63,15 +63,8 @@ def ended(outcome: Outcome, log_lines: Sequence[bytes] | None, *, quiet: bool, c
 
 
 def warnings(outcome: Outcome, *, color: bool) -> str:
-    """Return what `verify` says on standard error when a check ends: warnings, and kept edits."""
-    kept = [
-        f"somebody changed {path_text(kept.path)} while it ran; "
-        f"what it held is kept in {path_text(kept.place)}"
-        for kept in outcome.kept
-    ]
-    return "".join(
-        warning(f"{outcome.check.id}: {text}", color=color) for text in [*outcome.notes, *kept]
-    )
+    """Return the warnings that `verify` gives on standard error when a check ends."""
+    return "".join(warning(f"{outcome.check.id}: {note}", color=color) for note in outcome.notes)
 
 
 def warning(text: str, *, color: bool) -> str:
@@ -79,14 +72,14 @@ def warning(text: str, *, color: bool) -> str:
     return f"{_word('warning', color=color)}: {printable(text)}\n"
 
 
-def closing(report: Report, *, quiet: bool) -> str:
+def closing(report: Report, *, named: bool, quiet: bool) -> str:
     """Return what `verify` prints after the last check: how the lock differs, and a count.
 
-    With `quiet` no count.
+    `named` says that the report is about some checks only; with `quiet` there is no count.
     """
     lines = [f"roxy.lock: {printable(line)}" for line in report.lock_differences or ()]
     if not quiet:
-        lines.append(_result_count(report))
+        lines.append(_result_count(report, named=named))
     return _text(lines)
 
 
@@ -138,10 +131,8 @@ def _quote(log_lines: Sequence[bytes] | None, *, color: bool) -> list[str]:
         return ["  (its log is gone)"]
     if not log_lines:
         return ["  (it printed nothing)"]
-    return [
-        "  | " + _styled(_quoted(decoded(line)), _DIM, color=color)
-        for line in log_lines[-QUOTED_LINES:]
-    ]
+    shown = [_quoted(decoded(line)) for line in log_lines[-QUOTED_LINES:]]
+    return [f"  | {_styled(line, _DIM, color=color)}" if line else "  |" for line in shown]
 
 
 def _quoted(line: str) -> str:
@@ -152,24 +143,26 @@ def _quoted(line: str) -> str:
 
 def _state_count(entries: Sequence[Entry]) -> str:
     states = [entry.state for entry in entries]
-    return f"{_checks(len(entries))}: {_listed(_counted(State, states))}"
+    return f"{_checks(len(states))}: {_listed(_counted(State, states))}"
 
 
-def _result_count(report: Report) -> str:
+def _result_count(report: Report, *, named: bool) -> str:
     tried = [entry.outcome.result for entry in report.entries if entry.outcome is not None]
     rest = [entry.state for entry in report.entries if entry.outcome is None]
+    if not tried and report.interrupted is None and all(state is State.VERIFIED for state in rest):
+        return _nothing_to_do(len(rest), named=named)
     left = ", ".join(
         f"{count} {'already' if state is State.VERIFIED else 'still'} {state}"
         for state, count in _counted(State, rest)
     )
-    if tried:
-        return "; ".join(filter(None, [_listed(_counted(Result, tried)), left]))
-    if report.interrupted is not None:
-        return f"nothing was finished; {left}"
-    if all(state is State.VERIFIED for state in rest):
-        every = "the only check is" if len(rest) == 1 else f"all {len(rest)} checks are"
-        return f"nothing to do: {every} verified"
-    return f"nothing to do: what was named is verified; {left}"
+    done = _listed(_counted(Result, tried)) or "nothing was finished"
+    return f"{done}; {left}" if left else done
+
+
+def _nothing_to_do(count: int, *, named: bool) -> str:
+    if count == 1:
+        return f"nothing to do: the {'named' if named else 'only'} check is verified"
+    return f"nothing to do: all {count}{' named' if named else ''} checks are verified"
 
 
 def _listed(counts: Iterable[tuple[StrEnum, int]]) -> str:

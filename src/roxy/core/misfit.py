@@ -1,0 +1,71 @@
+"""Why a mutation does not fit the code as it is: the codes, all of them, and how work ends there."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from roxy.core.patch import Fact
+
+
+class Code(StrEnum):
+    """Stable names for programs (S18-S21)."""
+
+    UNCLEAR = "patch-unclear"
+    """Git and roxy do not read the same in it, or its hunks are out of order."""
+    CREATES = "creates-file"
+    DELETES = "deletes-file"
+    RENAMES = "renames-file"
+    COPIES = "copies-file"
+    CHANGES_MODE = "changes-mode"
+    CHANGES_NOTHING = "changes-nothing"
+    NOT_COVERED = "not-covered"
+    EDITS_TWICE = "edits-file-twice"
+    """Two sections for one file."""
+    FILTERED = "filter-in-force"
+    CANNOT_READ = "cannot-read-file"
+    CANNOT_CONVERT = "cannot-convert-file"
+    """Line ends or encoding on the disk are not those that git would write, or git fails at it."""
+    NO_BYTES = "binary-without-bytes"
+    """The patch says that binary files differ, not how."""
+    OTHER_BINARY = "binary-differs"
+    """A binary patch fits one content only, and this is another."""
+    EDITED = "edited-since"
+    """A three-way merge ends in a conflict."""
+    GONE = "lines-gone"
+    REPEATED = "lines-repeated"
+    SCATTERED = "lines-scattered"
+    """Each hunk has one place, but they did not all move by the same distance."""
+    NO_LINES = "lines-unknown"
+    """A hunk without a single old line, for a file that is not the one it was made from."""
+    GIT_REFUSES = "git-refuses"
+    GIT_DIFFERS = "git-differs"
+    """Git makes other bytes of it than roxy."""
+
+
+FACTS = {
+    Fact.CREATES: Code.CREATES,
+    Fact.DELETES: Code.DELETES,
+    Fact.RENAMES: Code.RENAMES,
+    Fact.COPIES: Code.COPIES,
+    Fact.CHANGES_MODE: Code.CHANGES_MODE,
+}
+
+
+class MisfitError(Exception):
+    """Ends the fitting of one mutation; never leaves `roxy.core.mutation`."""
+
+    def __init__(self, code: Code, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+        self.text = text
+        """What the mutation does or is, as it goes on after its name: one plain line."""
+
+
+def name(path: bytes) -> str:
+    """Return a path for a text, in backticks, raw (S46)."""
+    return f"`{path.decode('utf-8', 'surrogateescape')}`"
+
+
+def unreadable(path: bytes, error: OSError) -> str:
+    """Return the text for a file of the tree that vanished, changed its kind or is closed to us."""
+    return f"is for {name(path)}, which cannot be read: {error.strerror or error}"

@@ -1,0 +1,243 @@
+"""From a patch to the bytes that it makes of each file, or why it does not fit (S17-S21).
+
+Works on copies in a folder of roxy's own; the tree is only read. A file goes through these stages:
+its copy; the form of it that git stores; the place of the hunks in that, and the outcome; the
+proof, in which git applies the same patch to the same bytes; the outcome as it goes on the disk.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from roxy.core import files, proof
+from roxy.core.conversion import content, find_rules
+from roxy.core.desk import Desk
+from roxy.core.misfit import FACTS, Code, MisfitError, name, unreadable
+from roxy.core.model import Reason
+from roxy.core.patch import PatchError, parse
+from roxy.core.placement import is_blob, place
+from roxy.core.proof import Part, prove
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+    from pathlib import Path
+
+    from roxy.core.conversion import Conversion, Rules
+    from roxy.core.git import Repository
+    from roxy.core.patch import Section
+    from roxy.core.proof import Summary
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """One file of the tree, before and after."""
+
+    path: bytes
+    old: files.Content
+    """What it held when it was copied; the edit is for nothing else."""
+    source: Path
+    """A file of roxy's own with the new bytes."""
+    new: files.Content
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """A mutation that fits the code as it is."""
+
+    edits: tuple[Edit, ...]
+    """Only files whose content changes, at least one, in the patch's order."""
+    notes: tuple[str, ...]
+    """What people should know: how far it moved."""
+
+
+@dataclass(frozen=True, slots=True)
+class Misfit:
+    """A mutation that cannot be used on the code as it is (S18)."""
+
+    reason: Reason
+
+
+class Scratch:
+    """Fits mutations, in `roxy/scratch/` of the git directory."""
+
+    def __init__(self, repository: Repository, tree: files.Tree) -> None:
+        self._repository = repository
+        self._tree = tree
+        self._desk = Desk(repository)
+        self._last: tuple[bytes, tuple[Summary, ...] | None] | None = None
+        self._shelves: dict[str, int] = {}
+
+    def unreadable(self, patch: bytes) -> str | None:
+        """Return what git complains of when it cannot read a patch at all (S19), else None."""
+        return proof.unreadable(self._desk, patch)
+
+    def touched(self, patch: bytes) -> tuple[bytes, ...]:
+        """Return the paths that git says a patch names; none when it cannot read it."""
+        return tuple(summary.path for summary in self._summary(patch) or ())
+
+    def _summary(self, patch: bytes) -> tuple[Summary, ...] | None:
+        if self._last is None or self._last[0] != patch:
+            self._last = patch, proof.summarise(self._desk, patch)
+        return self._last[1]
+
+    def fit(self, mutation: str, patch: bytes, covered: Collection[bytes]) -> Fit | Misfit:
+        """Return what a mutation makes of the covered files as they are now.
+
+        The sources of its edits stay until `clear`, or the next fit of the same `mutation`. Raises
+        `GitError` and `DiskError`, when it cannot be told.
+        """
+        shelf = self._shelf(mutation)
+        self._tree.forget()
+        try:
+            return self._fit(self._sections(patch, covered), shelf)
+        except MisfitError as misfit:
+            return Misfit(Reason(str(misfit.code), f"`{mutation}` {misfit.text}"))
+        finally:
+            self._desk.wipe()
+
+    def clear(self) -> None:
+        """Remove the folder with all in it."""
+        self._desk.clear()
+        self._desk = Desk(self._repository)
+        self._shelves.clear()
+
+    def _shelf(self, mutation: str) -> Path:
+        """Return an empty folder for the sources of a mutation's edits."""
+        number = self._shelves.setdefault(mutation, len(self._shelves))
+        files.remove_folder(self._desk.made_folder(f"edits-{number}"))
+        return self._desk.made_folder(f"edits-{number}")
+
+    # --------------------------------------------------------------- the stages
+
+    def _sections(self, patch: bytes, covered: Collection[bytes]) -> list[tuple[bytes, Section]]:
+        """Return what the patch does to which file, if it is nothing that a mutation may not do."""
+        summaries = self._summary(patch)
+        if summaries is None:
+            raise MisfitError(Code.UNCLEAR, "cannot be read by git")
+        named = [(one.path, section) for one, section in _paired(summaries, patch)]
+        known = frozenset(covered)
+        for path, section in named:
+            _refuse_section(path, section, known)
+        for path, count in Counter(path for path, _ in named).items():
+            if count > 1:
+                raise MisfitError(Code.EDITS_TWICE, f"has {count} sections for {name(path)}")
+        return named
+
+    def _refuse_filters(self, paths: Sequence[bytes]) -> None:
+        for path, value in self._repository.attribute("filter", paths).items():
+            if value not in {"unspecified", "unset"}:
+                raise MisfitError(
+                    Code.FILTERED,
+                    f"edits {name(path)}, for which git has the filter `{value}` in force",
+                )
+
+    def _begin(self, path: bytes, section: Section, rules: Rules) -> _File:
+        """Copy a file and put the hunks where they go."""
+        raw = self._desk.fresh()
+        copy = self._copy(path, raw)
+        conversion = rules.find(path, has_cr=copy.has_cr, keeps_crlf=section.keeps_crlf)
+        if conversion is None or is_blob(raw, section.old_id):
+            stored = raw
+        else:
+            stored = conversion.to_git(raw)
+        if section.binary is None:
+            placed = place(self._desk, path, section, stored)
+        elif is_blob(stored, section.old_id):
+            placed = None
+        else:
+            raise MisfitError(
+                Code.OTHER_BINARY, f"is a binary patch for another content than {name(path)} has"
+            )
+        part = Part(path, section, stored, copy.executable, placed)
+        return _File(part, raw, copy.content, conversion)
+
+    def _copy(self, path: bytes, to: Path) -> _Copy:
+        has_cr = False
+        try:
+            with self._tree.reading(path) as fd, files.Output(to) as output:
+                mode = os.fstat(fd).st_mode
+                while block := os.read(fd, files.BLOCK):
+                    has_cr = has_cr or b"\r" in block
+                    output.write(block)
+        except OSError as error:
+            raise MisfitError(Code.CANNOT_READ, unreadable(path, error)) from error
+        return _Copy(output.content, bool(mode & stat.S_IXUSR), has_cr)
+
+    def _fit(self, named: Sequence[tuple[bytes, Section]], shelf: Path) -> Fit:
+        paths = [path for path, _ in named]
+        self._refuse_filters(paths)
+        rules = find_rules(self._desk, self._tree, paths)
+        begun = [self._begin(path, section, rules) for path, section in named]
+        tree = prove(self._desk, [file.part for file in begun])
+        edits = [_finish(file, tree, shelf / str(number)) for number, file in enumerate(begun)]
+        changes = tuple(edit for edit in edits if edit is not None)
+        if not changes:
+            where = f" in {name(paths[0])}" if len(paths) == 1 else ""
+            raise MisfitError(Code.CHANGES_NOTHING, f"changes nothing{where}")
+        placed = (file.part.placed for file in begun)
+        return Fit(changes, tuple(note for one in placed if one is not None for note in one.notes))
+
+
+@dataclass(frozen=True, slots=True)
+class _Copy:
+    content: files.Content
+    executable: bool
+    has_cr: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A file with its hunks in place."""
+
+    part: Part
+    raw: Path
+    """The copy of it."""
+    old: files.Content
+    conversion: Conversion | None
+
+
+def _paired(summaries: Sequence[Summary], patch: bytes) -> list[tuple[Summary, Section]]:
+    """Return each of git's summaries with the section that roxy reads; they have to agree."""
+    try:
+        sections = parse(patch)
+    except PatchError as error:
+        raise MisfitError(Code.UNCLEAR, f"cannot be followed: {error}") from error
+    ours = [
+        (None, None) if one.binary or one.lacks_bytes else (one.added, one.deleted)
+        for one in sections
+    ]
+    if ours != [(one.added, one.deleted) for one in summaries]:
+        raise MisfitError(Code.UNCLEAR, "cannot be followed: git reads something else in it")
+    return list(zip(summaries, sections, strict=True))
+
+
+def _refuse_section(path: bytes, section: Section, covered: Collection[bytes]) -> None:
+    for fact in section.facts:
+        raise MisfitError(FACTS[fact], f"{fact} {name(path)}")
+    if path not in covered:
+        raise MisfitError(Code.NOT_COVERED, f"edits {name(path)}, which the check does not cover")
+    if section.lacks_bytes:
+        raise MisfitError(
+            Code.NO_BYTES,
+            f"says that the binary file {name(path)} differs, but not how;"
+            " `git diff --binary` would say it",
+        )
+    if not section.hunks and section.binary is None:
+        raise MisfitError(Code.CHANGES_NOTHING, f"changes nothing in {name(path)}")
+
+
+def _finish(file: _File, tree: Path, to: Path) -> Edit | None:
+    """Return the edit of one file, with its source at `to`; None when it stays as it is."""
+    part = file.part
+    outcome = part.placed.outcome if part.placed else tree / os.fsdecode(part.path)
+    if file.conversion is not None:
+        outcome = file.conversion.to_disk(outcome, part.stored, file.raw)
+    new = content(outcome)
+    if new == file.old:
+        return None
+    files.rename(outcome, to)
+    return Edit(part.path, file.old, to, new)
