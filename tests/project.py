@@ -8,12 +8,13 @@ import json
 import os
 import subprocess
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
 HANG = 120
 """Seconds after which a process is taken for hung; nothing waits that long when all is well."""
@@ -178,3 +179,11 @@ class Project:
                     found[relative] = ("special", mode, b"")
         found.pop("roxy.lock", None)
         return found
+
+
+def until(happens: Callable[[], bool]) -> None:
+    """Wait for something that another process brings about, however long that takes it."""
+    end = time.monotonic() + HANG
+    while not happens():
+        assert time.monotonic() < end, "it never happened"
+        time.sleep(0.005)

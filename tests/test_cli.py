@@ -143,21 +143,16 @@ MISTAKES = {
         "got unexpected extra argument (login)",
         "`roxy gate --help` tells what there is",
     ),
-    ("verify", "--locked"): (
-        "`--locked` compares the whole of roxy.lock, so it needs `--all`",
-        "`roxy verify --all --locked`",
-    ),
-    ("verify", "--locked", "login"): (
-        "`--locked` compares the whole of roxy.lock, so it needs `--all`",
-        "`roxy verify --all --locked`",
-    ),
-    ("verify", "--all", "login"): (
-        "`--all` runs every check, so it takes no NAME",
-        "leave out `--all` to run only what is named and lacks evidence",
-    ),
-    ("verify", "--all", "--locked", "login"): (
-        "`--all` runs every check, so it takes no NAME",
-        "leave out `--all` to run only what is named and lacks evidence",
+    **dict.fromkeys(
+        [
+            ("verify", "--locked"),
+            ("verify", "--locked", "login"),
+            ("verify", "--all", "--locked", "login"),
+        ],
+        (
+            "`--locked` compares the whole of roxy.lock, so it needs `--all` and takes no NAME",
+            "`roxy verify --all --locked`",
+        ),
     ),
 }
 

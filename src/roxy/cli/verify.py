@@ -26,6 +26,7 @@ Examples:
   roxy verify login/web
   roxy verify '*/ios'            the checks with this name, of every claim
   roxy verify --all              run every check, whatever roxy.lock says
+  roxy verify --all login        the same for one claim
   roxy verify --all --locked     the same for CI: roxy.lock must agree
 
 \b
@@ -45,7 +46,7 @@ Exit codes:
     add_help_option=False,
 )
 @click.argument("names", metavar="[NAME]...", nargs=-1)
-@click.option("--all", "everything", is_flag=True, help="Run every check and ignore roxy.lock.")
+@click.option("--all", "everything", is_flag=True, help="Run also what is verified already.")
 @click.option(
     "--locked",
     is_flag=True,
@@ -60,14 +61,9 @@ def verify(
     locked: bool,  # noqa: FBT001 - click passes by name
 ) -> int:
     """Run checks and answer with their results."""
-    if everything and names:
+    if locked and (names or not everything):
         raise UsageError(
-            "`--all` runs every check, so it takes no NAME",
-            hint="leave out `--all` to run only what is named and lacks evidence",
-        )
-    if locked and not everything:
-        raise UsageError(
-            "`--locked` compares the whole of roxy.lock, so it needs `--all`",
+            "`--locked` compares the whole of roxy.lock, so it needs `--all` and takes no NAME",
             hint="`roxy verify --all --locked`",
         )
     from roxy.cli.verifying import answer  # noqa: PLC0415 - `--help` loads nothing that works

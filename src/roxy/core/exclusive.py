@@ -12,6 +12,7 @@ import fcntl
 import json
 import os
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from roxy.core import files, processes
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from roxy.core.interrupts import Interrupts
+    from roxy.core.processes import Identity
 
 _EVERY = 0.05
 """Seconds between two tries to take the lock."""
@@ -61,10 +63,15 @@ def _take(fd: int, note: Path, wait: float, interrupts: Interrupts) -> None:
     while not _try(fd):
         waited = time.monotonic() - started
         holder = _holder(note)
+        if holder is not None and processes.descends_from(holder.who):
+            raise BusyError(
+                f"this roxy was started by the one at work in this working tree: {holder.words}",
+                hint="a check cannot ask roxy about the working tree that it runs in",
+            )
         if waited >= wait and (holder is not None or waited >= _NOTE_AFTER):
             raise BusyError(
                 "another roxy is at work in this working tree"
-                + (f": {holder}" if holder else ", and has not said which"),
+                + (f": {holder.words}" if holder else ", and has not said which"),
                 hint="wait for it to end, or give --wait SECONDS",
             )
         interrupts.sleep(_EVERY)
@@ -87,12 +94,20 @@ def _note(command: str) -> bytes:
     return json.dumps(value).encode()
 
 
-def _holder(note: Path) -> str | None:
-    """Return who holds the lock, in words, if its note is there and about a living process."""
+@dataclass(frozen=True, slots=True)
+class _Holder:
+    """Whoever holds the lock."""
+
+    who: Identity
+    words: str
+
+
+def _holder(note: Path) -> _Holder | None:
+    """Return who holds the lock, if its note is there and about a living process."""
     try:
         value = json.loads(note.read_bytes())
         who = processes.Identity.from_json(value["process"])
         words = f"pid {who.pid}, `{value['command']}`, since {value['since']}"
     except (OSError, ValueError, TypeError, KeyError):
         return None
-    return words if processes.is_same(who) else None
+    return _Holder(who, words) if processes.is_same(who) else None

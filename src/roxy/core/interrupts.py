@@ -31,7 +31,12 @@ class Interrupts:
         os.set_blocking(self._wake, False)
 
     def install(self) -> None:
-        """Listen from now on. A signal that the caller ignores (nohup) stays ignored."""
+        """Listen from now on. A signal that the caller ignores (nohup) stays ignored.
+
+        Not so the one about children: while it is ignored, the kernel forgets how they ended.
+        """
+        if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)
         for signum in SIGNALS:
             if signal.getsignal(signum) is not signal.SIG_IGN:
@@ -74,7 +79,9 @@ class Interrupts:
         """Wait, but raise `Interrupted` at once when a signal asks roxy to stop."""
         end = time.monotonic() + seconds
         self.check()
+        poll = select.poll()  # has no limit on the number of a descriptor, as `select` has
+        poll.register(self._awake, select.POLLIN)
         while (left := end - time.monotonic()) > 0:
-            select.select([self._awake], [], [], left)
+            poll.poll(left * 1000)
             self.drain()
             self.check()

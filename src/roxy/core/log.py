@@ -31,17 +31,18 @@ class KeptLog:
 class Log:
     """Takes what a command prints. The end waits in memory until it is known to be the end."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, kept_at_each_end: int = KEPT_AT_EACH_END) -> None:
         self._path = path
         self._fd = files.create(path)
         self._digest = hashlib.sha256()
         self._size = 0
-        self._room = KEPT_AT_EACH_END
+        self._most = kept_at_each_end
+        self._room = kept_at_each_end
         self._tail = bytearray()
         self._seen_by_tail = 0
 
     def add(self, chunk: bytes) -> None:
-        """Take the next bytes, never more than `KEPT_AT_EACH_END`. Raises `DiskError`."""
+        """Take the next bytes. Raises `DiskError`."""
         head = chunk[: self._room]
         if head:
             self._room -= len(head)
@@ -50,12 +51,12 @@ class Log:
 
     def _keep_for_the_end(self, rest: bytes) -> None:
         """Put bytes into the tail, which is a ring once it is full."""
-        start = min(len(rest), KEPT_AT_EACH_END - len(self._tail))
+        start = min(len(rest), self._most - len(self._tail))
         self._tail += rest[:start]
         self._seen_by_tail += start
         while start < len(rest):
-            at = self._seen_by_tail % KEPT_AT_EACH_END
-            piece = rest[start : start + KEPT_AT_EACH_END - at]
+            at = self._seen_by_tail % self._most
+            piece = rest[start : start + self._most - at]
             self._tail[at : at + len(piece)] = piece
             self._seen_by_tail += len(piece)
             start += len(piece)
@@ -66,7 +67,7 @@ class Log:
             left_out = self._seen_by_tail - len(self._tail)
             if left_out:
                 self._write(b"\n[roxy left out %d bytes here]\n" % left_out)
-            at = self._seen_by_tail % KEPT_AT_EACH_END if left_out else 0
+            at = self._seen_by_tail % self._most if left_out else 0
             self._write(memoryview(self._tail)[at:])
             self._write(memoryview(self._tail)[:at])
         finally:

@@ -14,7 +14,7 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from roxy.core import processes
@@ -22,7 +22,7 @@ from roxy.core.errors import ProcessError
 from roxy.core.log import Log
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
     from pathlib import Path
 
     from roxy.core.interrupts import Interrupts
@@ -36,8 +36,8 @@ _KILL_WITHIN = 10.0
 _TICK = 0.1
 _POLL = 0.005
 _CHUNK = 1 << 16
-_DRAINED_AT_MOST = 4 << 20
-"""Bytes read from a pipe that some process outside our reach still holds open."""
+_LAST_AT_MOST = 4 << 20
+"""Bytes taken after the command has ended: a process outside our reach may go on printing."""
 _LINUX = sys.platform == "linux"
 _PR_SET_CHILD_SUBREAPER = 36
 # `read` takes the byte that lets the command go, byte for byte, so nothing else of it is read.
@@ -58,6 +58,11 @@ def adopt_orphans() -> None:
     """Make this process the parent of every orphan below it, where the system can (S24)."""
     if not _LINUX:
         return
+    if not processes.sees_itself():
+        raise ProcessError(
+            "/proc does not show the processes that roxy starts",
+            hint="mount the /proc of this process namespace",
+        )
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
         reason = os.strerror(ctypes.get_errno())
@@ -74,6 +79,8 @@ class Runner:
     interrupts: Interrupts
     note: Callable[[Identity], None]
     """Called with who a command is before its first instruction; what it raises stops the run."""
+    spared: frozenset[int] = field(default_factory=lambda: _sessions(_descendants()))
+    """Sessions of what ran below this process before any command, and is not ours to end."""
 
     def run(
         self,
@@ -119,9 +126,10 @@ class Runner:
             started.let_go()
             started.watch(self.interrupts, take, on_tick)
         finally:
-            started.end()
-            started.drain(take)
-            started.close()
+            with contextlib.closing(started):
+                last = started.end(self.spared)
+            if last:
+                take(last)
         # A signal that came after the last look must not pass for a verdict.
         self.interrupts.check()
         return started.process.returncode
@@ -174,19 +182,27 @@ class _Started:
         else:
             selector.unregister(self.output)  # closed early; the command goes on all the same
 
-    def end(self) -> None:
-        """End the command and what it left: TERM, a grace, KILL (S24). Raises `ProcessError`."""
-        self._close_gate()
-        _end(lambda: _left_of(self.process))
+    def end(self, spared: frozenset[int]) -> bytes:
+        """End the command and what it left (S24), and return what was printed until then.
 
-    def drain(self, take: Callable[[bytes], None]) -> None:
-        """Take what was printed before the end."""
+        Whoever prints while it ends is listened to, or it would wait for us. Raises `ProcessError`.
+        """
+        self._close_gate()
         os.set_blocking(self.output, False)
-        left = _DRAINED_AT_MOST
+        last = bytearray()
+
+        def find() -> list[Process]:
+            self._read_into(last)
+            return _left_of(self.process, spared)
+
+        _end(find, _kill_with_group)
+        self._read_into(last)
+        return bytes(last)
+
+    def _read_into(self, last: bytearray) -> None:
         with contextlib.suppress(BlockingIOError):
-            while left > 0 and (chunk := os.read(self.output, _CHUNK)):
-                left -= len(chunk)
-                take(chunk)
+            while len(last) < _LAST_AT_MOST and (chunk := os.read(self.output, _CHUNK)):
+                last += chunk
 
     def close(self) -> None:
         os.close(self.output)
@@ -218,10 +234,11 @@ def _start(command: str, root: Path, env: Mapping[str, str]) -> _Started:
 @contextlib.contextmanager
 def _end_of(pid: int) -> Iterator[int | None]:
     """Give a descriptor that is readable once the process has ended, where the system has one."""
-    if not hasattr(os, "pidfd_open"):
+    try:
+        fd = os.pidfd_open(pid)
+    except (AttributeError, OSError):  # not on this system, or not in this sandbox
         yield None
         return
-    fd = os.pidfd_open(pid)
     try:
         yield fd
     finally:
@@ -248,12 +265,12 @@ def end_group(who: Identity) -> bool:
 
     Raises `ProcessError` when it cannot be ended.
     """
-    return _end(lambda: processes.members(who))
+    return _end(lambda: processes.members(who), _kill)
 
 
-def _end(find: Callable[[], list[Process]]) -> bool:
+def _end(find: Callable[[], list[Process]], kill: Callable[[Process], None]) -> bool:
     """End whatever `find` finds until it finds nothing: TERM, a grace, KILL (S24)."""
-    asked: set[Process] = set()
+    asked: set[tuple[int, str]] = set()
     started = time.monotonic()
     while left := find():
         waited = time.monotonic() - started
@@ -265,13 +282,28 @@ def _end(find: Callable[[], list[Process]]) -> bool:
             )
         for victim in left:
             if waited > GRACE:
-                _send(victim.pid, signal.SIGKILL)
-            elif victim not in asked:
-                asked.add(victim)
+                kill(victim)
+            elif (victim.pid, victim.started) not in asked:
+                asked.add((victim.pid, victim.started))
                 _send(victim.pid, signal.SIGTERM)
                 _send(victim.pid, signal.SIGCONT)  # a stopped process hears TERM only then
         time.sleep(_POLL)
     return bool(asked)
+
+
+def _kill(victim: Process) -> None:
+    _send(victim.pid, signal.SIGKILL)
+
+
+def _kill_with_group(victim: Process) -> None:
+    """Kill a process, and with it what its group has become since it was seen.
+
+    Whoever forks and exits over and over is never met by its number.
+    """
+    _kill(victim)
+    if victim.group > 1:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(victim.group, signal.SIGKILL)
 
 
 def _send(pid: int, signum: int) -> None:
@@ -279,13 +311,18 @@ def _send(pid: int, signum: int) -> None:
         os.kill(pid, signum)
 
 
-def _left_of(process: subprocess.Popen[bytes]) -> list[Process]:
-    """Reap what has ended and return what still runs of a command."""
-    if _reap(process):
-        return []
+def _left_of(process: subprocess.Popen[bytes], spared: frozenset[int]) -> list[Process]:
+    """Reap what has ended and return what is left of a command.
+
+    On Linux that includes zombies, whose last child may not have been there yet when the table was
+    read. Elsewhere the command itself is reaped last: until then nobody else gets its number.
+    """
     if _LINUX:
-        return [one for one in _descendants() if not one.is_zombie]
-    return [one for one in processes.table() if one.group == process.pid and not one.is_zombie]
+        return [] if _reap(process) else _descendants(spared)
+    left = [one for one in processes.table() if one.group == process.pid and not one.is_zombie]
+    if not left:
+        _reap(process)
+    return left
 
 
 def _reap(process: subprocess.Popen[bytes]) -> bool:
@@ -301,20 +338,24 @@ def _reap(process: subprocess.Popen[bytes]) -> bool:
             process.returncode = os.waitstatus_to_exitcode(status)
 
 
-def _descendants() -> list[Process]:
-    """Return what descends from this process, but for its own session.
+def _descendants(spared: Collection[int] = ()) -> list[Process]:
+    """Return what descends from this process, without children in the sessions to spare.
 
-    Everything that a check starts is in another session; what is in ours was there before us, a
-    background job of the shell that became roxy, and is not ours to end.
+    Everything that a check starts is in a session of its own; what is in one that was there before,
+    a background job of the shell that became roxy, is not ours to end.
     """
     children: dict[int, list[Process]] = {}
     for one in processes.table():
         children.setdefault(one.parent, []).append(one)
-    session = os.getsid(0)
     found: list[Process] = []
-    below = [one for one in children.get(os.getpid(), []) if one.session != session]
+    below = [one for one in children.get(os.getpid(), []) if one.session not in spared]
     while below:
         one = below.pop()
         found.append(one)
         below += children.get(one.pid, [])
     return found
+
+
+def _sessions(below: Iterable[Process]) -> frozenset[int]:
+    """Return the sessions of some processes and of this one."""
+    return frozenset({os.getsid(0), *(one.session for one in below)})

@@ -23,7 +23,7 @@ class Identity:
     started: str
     """When it started: clock ticks since boot on Linux, a date elsewhere. Compare for equality."""
     boot: str
-    """Which boot of the machine; empty where the system does not say."""
+    """In which boot of the machine, and in which container; empty where the system does not say."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the same as plain values."""
@@ -45,18 +45,30 @@ class Process:
     session: int
     started: str
     is_zombie: bool
+    """Whether it has ended with all its threads, and only waits for its parent to notice."""
 
 
 @cache
 def boot() -> str:
-    """Return what tells this boot of the machine from every other."""
+    """Return what tells the time and place in which process numbers mean what they mean now.
+
+    That is this boot of the machine and, since containers count on their own, the namespace.
+    """
     if not _LINUX:
         return ""
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
-            return file.read().strip()
+            return f"{file.read().strip()} {os.readlink('/proc/self/ns/pid')}"
     except OSError:
         return ""
+
+
+def sees_itself() -> bool:
+    """Say whether the table of processes has this process under the number that it knows."""
+    try:
+        return not _LINUX or os.readlink("/proc/self") == str(os.getpid())
+    except OSError:
+        return False
 
 
 def identity(pid: int) -> Identity | None:
@@ -68,6 +80,15 @@ def identity(pid: int) -> Identity | None:
 def is_same(who: Identity) -> bool:
     """Say whether that very process is still there, running or not yet waited for."""
     return identity(who.pid) == who
+
+
+def descends_from(who: Identity) -> bool:
+    """Say whether this process was started by that one, or by something that it started."""
+    parents = {process.pid: process.parent for process in table()}
+    pid = os.getpid()
+    while pid != who.pid and parents.get(pid, 0) > 0:
+        pid = parents[pid]
+    return pid == who.pid and is_same(who)
 
 
 def table() -> list[Process]:
@@ -113,7 +134,8 @@ def _linux_process(pid: int) -> Process | None:
         group=int(fields[2]),
         session=int(fields[3]),
         started=fields[19].decode("ascii"),
-        is_zombie=fields[0] in (b"Z", b"X"),
+        # A main thread that ended before the others looks like a zombie, too.
+        is_zombie=fields[0] in (b"Z", b"X") and int(fields[17]) <= 1,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import posixpath
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ from roxy.core.verdict import name_files
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from roxy.core.git import Repository
     from roxy.core.lockfile import Lockfile
@@ -44,7 +46,8 @@ def take_stock(session: Session) -> Stock:
         Entry(one.check, one.state, _explain(session, one, covered.files, lock))
         for one in standings
     )
-    remarks = _differences_from_head(session.repository, session.tree.fd, manifest)
+    remarks = _kept(session.repository.state / "kept")
+    remarks += _differences_from_head(session.repository, session.tree.fd, manifest)
     if covered.absent:
         count, names = len(covered.absent), name_files(covered.absent)
         remarks.append(
@@ -97,6 +100,20 @@ def _explain(
         files={path: digest.hex() for path, digest in digests.items()},
     )
     return what_changed(then, now)
+
+
+def _kept(folder: Path) -> list[str]:
+    """Name what was kept of somebody's edits, until they have taken it out of there (S29)."""
+    try:
+        names = sorted(os.listdir(folder))
+    except FileNotFoundError:
+        return []
+    if not names:
+        return []
+    shown = name_files(os.fsencode(name) for name in names)
+    return [
+        f"what was in the way of a restore is kept in `{folder}` until you take it out: {shown}"
+    ]
 
 
 def _differences_from_head(repository: Repository, root: int, manifest: Manifest) -> list[str]:

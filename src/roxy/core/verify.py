@@ -225,10 +225,10 @@ def _try_all(
 ) -> None:
     if not jobs:
         return
-    keeper = _keep_receipts(session)
+    everybody: list[Emit] = [_keep_receipts(session), *listeners, emit]
 
     def tell(event: Event) -> None:
-        for listener in (keeper, *listeners, emit):
+        for listener in everybody:
             listener(event)
 
     with ExitStack() as stack:
