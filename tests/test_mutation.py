@@ -64,7 +64,6 @@ def test_names_may_hold_anything(tmp_path: Path, path: str) -> None:
     lab = a_lab(tmp_path, {path: b"a\n", f"folder {path}/{path}": b"a\n"})
     changes = {path: b"b\n", f"folder {path}/{path}": b"c\n"}
     assert lab.fit(lab.diff(changes)) == changes
-    assert lab.fit(lab.diff(changes, "--no-color", "-c")) == changes
 
 
 @pytest.mark.rule("S17")

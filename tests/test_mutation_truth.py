@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 EDIT = b"@@ -1 +1 @@\n-a\n+b\n"
 CRLF = text().replace(b"\n", b"\r\n")
 BROKEN_CRLF = BROKEN.replace(b"\n", b"\r\n")
-AUTHOR = "* text\n"
 
 
 def header(old: str, new: str, *lines: str) -> bytes:
-    named = f"--- {old}\n+++ {new}\n" if "/" in old + new else ""
-    first = f"diff --git {old if '/dev' not in old else 'a' + new[1:]} {new}\n"
-    return (first + "".join(f"{line}\n" for line in lines) + named).encode()
+    first = old if new == "/dev/null" else "a" + new[1:] if old == "/dev/null" else old
+    second = "b" + old[1:] if new == "/dev/null" else new
+    extended = "".join(f"{line}\n" for line in lines)
+    return f"diff --git {first} {second}\n{extended}--- {old}\n+++ {new}\n".encode()
 
 
 # ------------------------------------------------------------------- more than edits
@@ -44,8 +44,7 @@ def header(old: str, new: str, *lines: str) -> bytes:
             "creates `f`",
         ),
         (
-            b"diff --git a/f b/f\ndeleted file mode 100644\n--- a/f\n+++ /dev/null\n"
-            b"@@ -1 +0,0 @@\n-a\n",
+            header("a/f", "/dev/null", "deleted file mode 100644") + b"@@ -1 +0,0 @@\n-a\n",
             "deletes-file",
             "deletes `f`",
         ),
@@ -283,6 +282,8 @@ def test_what_an_encoding_cannot_hold_is_refused(tmp_path: Path) -> None:
     lab.write(".gitattributes", b"*.py working-tree-encoding=latin1\n")
     assert lab.reject(patch)[0] == "cannot-convert-file"
     lab.write(".gitattributes", b"*.py working-tree-encoding=UTF-16\n")
+    assert lab.fit(patch) == {PATH: text((50, "日\n"))}  # the blob itself is on the disk
+    lab.write(PATH, b"new\n" + text())
     assert lab.reject(patch)[0] == "cannot-convert-file"
     lab.write(".gitattributes", b"*.py working-tree-encoding\n")
     assert lab.reject(patch)[0] == "cannot-convert-file"
@@ -309,7 +310,7 @@ def test_attributes_that_are_no_regular_file_are_not_read(tmp_path: Path) -> Non
     patch = lab.diff({PATH: BROKEN})
     (tmp_path / "elsewhere").write_text("* text eol=crlf\n")
     (lab.root / ".gitattributes").symlink_to(tmp_path / "elsewhere")
-    os.mkfifo(lab.root / "src" / ".gitattributes")
+    (lab.root / "src" / ".gitattributes").mkdir()
     assert lab.fit(patch, PATH) == {PATH: BROKEN}
 
 
@@ -331,5 +332,7 @@ def test_large_files_are_shown_to_git_around_their_hunks(tmp_path: Path) -> None
     for options in ((), ("-U0",)):
         assert lab.fit(lab.diff(changes, *options)) == changes
     patch = lab.diff(changes)
-    lab.write(PATH, b"new\n" + old)
-    assert lab.fit(patch) == {PATH: b"new\n" + changes[PATH], "g": BROKEN}
+    above = b"70000 some"
+    lab.write(PATH, old.replace(above, b"new\n" + above))
+    merged = changes[PATH].replace(above, b"new\n" + above)
+    assert lab.fit(patch) == {PATH: merged, "g": BROKEN}

@@ -53,6 +53,7 @@ class Progress:
         self._doing = ""
         self._since: float | None = None
         self._left = 0
+        self._end: float | None = None
         self._drawn = 0.0
 
     def __enter__(self) -> Self:
@@ -76,6 +77,8 @@ class Progress:
         match event:
             case CheckStarted():
                 self._check, self._left = event.check, event.total - event.number
+                known = event.seconds_left
+                self._end = None if known is None else time.monotonic() + known
                 self._now_doing("preparing")
             case RunStarted():
                 self._now_doing(f"run {event.number} of {event.total}", timed=True)
@@ -97,22 +100,25 @@ class Progress:
         self._drawn = time.monotonic()
         elapsed = None if self._since is None else self._drawn - self._since
         name = "" if self._check is None else self._check.id
-        self._line.show(name, facts(self._doing, elapsed, self._left))
+        remaining = None if self._end is None else max(0.0, self._end - self._drawn)
+        self._line.show(name, facts(self._doing, elapsed, self._left, remaining))
 
 
-def facts(doing: str, elapsed: float | None, left: int) -> str:
+def facts(doing: str, elapsed: float | None, left: int, remaining: float | None = None) -> str:
     """Return what the line says after the name of the check."""
     parts = [doing]
     if elapsed is not None:
         parts.append(_duration(elapsed))
     if left:
         parts.append("1 check left" if left == 1 else f"{left} checks left")
+    if remaining is not None:
+        parts.append(f"about {_duration(remaining, digits=0)} left")
     return "  ".join(parts)
 
 
-def _duration(seconds: float) -> str:
+def _duration(seconds: float, digits: int = 1) -> str:
     if seconds < _MINUTE:
-        return f"{seconds:.1f}s"
+        return f"{seconds:.{digits}f}s"
     minutes, rest = divmod(int(seconds), _MINUTE)
     return f"{minutes}m{rest:02}s"
 

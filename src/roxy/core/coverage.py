@@ -8,6 +8,7 @@ import stat
 import time
 from bisect import bisect_left
 from dataclasses import dataclass
+from enum import Enum, auto
 from typing import TYPE_CHECKING
 
 from roxy.core import glob
@@ -116,8 +117,7 @@ def _on_disk(tree: Tree, paths: Iterable[bytes]) -> tuple[list[bytes], list[byte
         except OSError as error:
             if error.errno not in _GONE:
                 raise _unreadable(path, error) from error
-            if error.errno == errno.ENOENT:
-                absent.append(path)
+            absent.append(path)
             continue
         if stat.S_ISREG(seen.st_mode):
             present.append(path)
@@ -138,22 +138,59 @@ def _why_no_match(repository: Repository, tree: Tree, one: Glob) -> tuple[str, s
     matched = [path for path in repository.files(one.prefixes) if one.matches(path)]
     if LOCKFILE in matched:
         return " that can count: roxy.lock never does", "name the files that the check is about"
-    if any(_is_link(tree, path) for path in matched):
-        return ", only symbolic links, which never count", "name the files that they lead to"
-    if matched:
-        return ", only files that the disk does not have", "restore them, or mend the glob"
+    ways = [path.removesuffix(b"/") for path in matched or one.prefixes if path]
+    there = {_what_is_at(tree, way) for way in ways}
+    for what, why in _NEVER_COUNT.items():
+        if what in there and (matched or what.is_in_the_way):
+            return why
     if any(one.matches(path) for path in repository.ignored_files(one.prefixes)):
         return ", only files that git ignores", "cover the sources that they are made from"
     near = glob.near_miss(one, repository.files([b""]))
     return "", near or "mend the glob, or take it out"
 
 
-def _is_link(tree: Tree, path: bytes) -> bool:
-    """Say whether a path is a symbolic link, or leads through one."""
-    try:
-        return stat.S_ISLNK(tree.stat(path).st_mode)
-    except OSError as error:
-        return error.errno in (errno.ENOTDIR, errno.ELOOP)
+class _There(Enum):
+    """What the disk has at a path, or on the way there, that keeps it from counting."""
+
+    LINK = auto()
+    REPOSITORY = auto()
+    """Another one: a submodule, or one that only lies within."""
+    NOTHING = auto()
+    SOMETHING = auto()
+    """A folder, or a file that is not a regular one."""
+
+    @property
+    def is_in_the_way(self) -> bool:
+        """Whether nothing below it can count either."""
+        return self in (_There.LINK, _There.REPOSITORY)
+
+
+_NEVER_COUNT = {
+    _There.LINK: (", only symbolic links, which never count", "name the files that they lead to"),
+    _There.REPOSITORY: (
+        ", only what belongs to a repository within this one",
+        "let that repository have a `roxy.toml` of its own",
+    ),
+    _There.NOTHING: (", only files that the disk does not have", "restore them, or mend the glob"),
+    _There.SOMETHING: (", only what is no regular file", "name regular files"),
+}
+"""Why a glob matches nothing, and a hint."""
+
+
+def _what_is_at(tree: Tree, path: bytes) -> _There:
+    names = path.split(b"/")
+    for depth in range(1, len(names) + 1):
+        here = b"/".join(names[:depth])
+        try:
+            mode = tree.stat(here).st_mode
+            is_top = stat.S_ISDIR(mode) and tree.look(here + b"/.git") is not None
+        except OSError:
+            return _There.NOTHING
+        if stat.S_ISLNK(mode):
+            return _There.LINK
+        if is_top:
+            return _There.REPOSITORY
+    return _There.SOMETHING
 
 
 def _unreadable(path: bytes, error: OSError) -> DiskError:

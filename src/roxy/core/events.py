@@ -22,6 +22,8 @@ class CheckStarted:
     check: Check
     number: int
     total: int
+    seconds_left: float | None = None
+    """Until the last check ends, from past durations; None when one was never tried here."""
 
 
 @dataclass(frozen=True, slots=True)

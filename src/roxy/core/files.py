@@ -13,12 +13,11 @@ import hashlib
 import os
 import shutil
 import stat
-import sys
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import TYPE_CHECKING, Self
 
 from roxy.core.errors import DiskError
+from roxy.core.exchange import NO_LINKS, Rename, exchange, partial, rename_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -29,6 +28,7 @@ BLOCK = 1 << 18
 
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_WRITE = os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _NOT_BY_RENAME = frozenset(
     {errno.EXDEV, errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY, errno.ETXTBSY}
@@ -171,89 +171,52 @@ def place(
     mtime: int,
     staging: Path,
 ) -> bool:
-    """Put the bytes of `source` at `path`; say whether what was there is now at `staging`.
+    """Put the bytes of `source` at `path`; say whether something was there, which is now `staging`.
 
     A finished file is exchanged into place from `staging`, a path in roxy's own folder: nobody sees
     half of it, no other hard link changes, no temporary file shows in the tree, and what stood at
     `path` at that very moment, file, link or folder, is then at `staging`. Where that cannot work
-    (another device, a folder or an owner that is not ours) a file that has no other name is
-    overwritten. The file becomes a hard link of `source` where that can be, which costs no space;
-    it gets these attributes and this time. The folders on the way must exist. Lasting when it
-    returns. Raises `OSError`.
+    (another device, a folder or an owner that is not ours) what a file holds is copied to `staging`
+    and the file is overwritten right after. The file becomes a hard link of `source` where that can
+    be, which costs no space; it gets these attributes and this time. The folders on the way must
+    exist. Lasting when it returns. Raises `OSError`; then `staging` may be there too.
     """
     folder_path, name = os.path.split(path)
     folder = tree.folder(folder_path)
     try:
         _stage(source, staging, attributes, mtime)
-        displaced = _exchange(staging, folder, name)
+        displaced = exchange(staging, folder, name)
     except OSError as error:
-        remove(_partial(staging))
-        remove(staging)
+        _drop(partial(staging))
         if error.errno not in _NOT_BY_RENAME:
             raise
-        _overwrite(folder, name, source, attributes, mtime)
-        displaced = False
+        displaced = _overwrite(folder, name, source, attributes, mtime, staging)
     os.fsync(folder)
     return displaced
 
 
-def put_back(tree: Tree, path: bytes, staging: Path) -> None:
-    """Exchange `staging` and `path` once more, after `place` turned out to be in somebody's way."""
+def put_back(tree: Tree, path: bytes, staging: Path) -> bool:
+    """Exchange `staging` and `path` once more, after `place` turned out to be in somebody's way.
+
+    Says whether that could be done, lastingly.
+    """
     folder_path, name = os.path.split(path)
-    folder = tree.folder(folder_path)
-    _exchange(staging, folder, name)
-    os.fsync(folder)
-
-
-def _exchange(staging: Path, folder: int, name: bytes) -> bool:
-    """Rename to a name in a folder; say whether what had the name is now at `staging`."""
-    while True:
-        try:
-            rename_at(staging, folder, name, _Rename.EXCHANGE)
-        except FileNotFoundError:
-            pass
-        except OSError as error:
-            if error.errno not in (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP):
-                raise
-            os.rename(staging, name, dst_dir_fd=folder)  # this file system cannot exchange
-            return False
-        else:
-            return True
-        try:
-            rename_at(staging, folder, name, _Rename.NO_REPLACE)
-        except FileExistsError:
-            continue  # it came back between the two
+    try:
+        folder = tree.folder(folder_path)
+        rename_at(staging, folder, name, Rename.EXCHANGE)
+        os.fsync(folder)
+    except OSError:
         return False
-
-
-class _Rename(Enum):
-    """The flags of rename that Python does not know, as Linux and as macOS number them."""
-
-    EXCHANGE = (2, 2)
-    NO_REPLACE = (1, 4)
-
-
-def rename_at(old: Path, folder: int, name: bytes, how: _Rename) -> None:
-    """Rename with one of the kernel's own flags. Raises `OSError`, `ENOSYS` where there is none."""
-    import ctypes  # noqa: PLC0415 - slow to load, and `gate` hardly ever needs it
-
-    libc = ctypes.CDLL(None, use_errno=True)
-    function = getattr(libc, "renameat2" if sys.platform == "linux" else "renameatx_np", None)
-    if function is None:
-        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
-    flag = how.value[0 if sys.platform == "linux" else 1]
-    if function(folder, os.fsencode(old.absolute()), folder, name, flag):
-        code = ctypes.get_errno()
-        raise OSError(code, os.strerror(code), os.fsdecode(name))
+    return True
 
 
 def _stage(source: Path, staging: Path, attributes: Attributes, mtime: int) -> None:
     """Make `staging`, which is a whole file whenever it is there."""
-    partial = _partial(staging)
-    remove(partial)
-    fd = _link(source, partial)
+    unfinished = partial(staging)
+    _drop(unfinished)
+    fd = _link(source, unfinished)
     if fd is None:
-        fd = os.open(partial, _CREATE, 0o600)
+        fd = os.open(unfinished, _CREATE, 0o600)
     try:
         if os.fstat(fd).st_size == 0:
             _pour(source, fd)
@@ -261,11 +224,7 @@ def _stage(source: Path, staging: Path, attributes: Attributes, mtime: int) -> N
         os.fsync(fd)
     finally:
         os.close(fd)
-    os.rename(partial, staging)
-
-
-def _partial(staging: Path) -> Path:
-    return staging.with_name(staging.name + ".partial")
+    os.rename(unfinished, staging)
 
 
 def _link(source: Path, to: Path) -> int | None:
@@ -273,35 +232,68 @@ def _link(source: Path, to: Path) -> int | None:
     try:
         os.link(source, to)
     except OSError as error:
-        if error.errno in (errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.ENOSYS):
+        if error.errno in NO_LINKS:
             return None
         raise
     return os.open(to, _READ)
 
 
-def _overwrite(folder: int, name: bytes, source: Path, attributes: Attributes, mtime: int) -> None:
-    """Write a file where it stands, or create it there, if need be with us as its owner."""
+def _overwrite(
+    folder: int, name: bytes, source: Path, attributes: Attributes, mtime: int, staging: Path
+) -> bool:
+    """Write a file where it stands, or create it there, if need be with us as its owner.
+
+    What it holds goes to `staging` first; says whether there was anything.
+    """
+    displaced, is_new = False, True
     try:
         fd = os.open(name, _CREATE, 0o600, dir_fd=folder)
-        owner_matters = False
     except FileExistsError:
-        fd = os.open(
-            name, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder
-        )
-        owner_matters = True
+        displaced, is_new = True, False
+        _copy_aside(folder, name, staging)
+        fd = _open_anyway(folder, name, _WRITE)
+        if os.fstat(fd).st_nlink > 1:
+            os.close(fd)
+            fd, is_new = _create_instead(folder, name), True
     try:
-        seen = os.fstat(fd)
-        if not stat.S_ISREG(seen.st_mode):
-            raise NotRegularError(errno.EINVAL, "not a regular file", name)
-        if seen.st_nlink > 1:
-            raise PermissionError(
-                errno.EPERM, "it has other hard links and its folder cannot be written", name
-            )
         os.ftruncate(fd, _pour(source, fd))
-        _dress(fd, attributes, mtime, owner_matters=owner_matters)
+        _dress(fd, attributes, mtime, owner_matters=not is_new)
         os.fsync(fd)
     finally:
         os.close(fd)
+    return displaced
+
+
+def _copy_aside(folder: int, name: bytes, staging: Path) -> None:
+    source = _open_anyway(folder, name, _READ)
+    try:
+        seen = os.fstat(source)
+        if not stat.S_ISREG(seen.st_mode):
+            raise NotRegularError(errno.EINVAL, "not a regular file", name)
+        copy_in(source, partial(staging))
+    finally:
+        os.close(source)
+    os.utime(partial(staging), ns=(seen.st_atime_ns, seen.st_mtime_ns))
+    os.rename(partial(staging), staging)
+
+
+def _create_instead(folder: int, name: bytes) -> int:
+    """Make a new file in the place of one that has other hard links, which stay what they are."""
+    try:
+        os.unlink(name, dir_fd=folder)
+    except PermissionError as error:
+        raise PermissionError(
+            errno.EPERM, "it has other hard links and its folder cannot be written", name
+        ) from error
+    return os.open(name, _CREATE, 0o600, dir_fd=folder)
+
+
+def _open_anyway(folder: int, name: bytes, flags: int) -> int:
+    try:
+        return os.open(name, flags, dir_fd=folder)
+    except PermissionError:
+        _open_up(folder, name)
+        return os.open(name, flags, dir_fd=folder)
 
 
 def _pour(source: Path, fd: int) -> int:
@@ -355,25 +347,57 @@ def make_folders(tree: Tree, folder: bytes, modes: Mapping[bytes, int]) -> None:
     names = folder.split(b"/") if folder else []
     for depth in range(1, len(names) + 1):
         above, name = b"/".join(names[: depth - 1]), names[depth - 1]
-        here = b"/".join(names[:depth])
+        mode = modes.get(b"/".join(names[:depth]), 0o755)
         fd = tree.folder(above)
         with contextlib.suppress(FileExistsError):
-            os.mkdir(name, 0o700, dir_fd=fd)
-            os.chmod(name, modes.get(here, 0o755), dir_fd=fd)
+            _make_folder_at(fd, name, mode)
+            os.chmod(name, mode, dir_fd=fd)  # what mkdir cannot give: the bits above 0o777
             os.fsync(fd)
+
+
+def _make_folder_at(fd: int, name: bytes, mode: int) -> None:
+    """Make a folder that has its permissions from the start, whatever the umask."""
+    umask = os.umask(0)
+    try:
+        os.mkdir(name, mode, dir_fd=fd)
+    finally:
+        os.umask(umask)
 
 
 def set_folder_mode(tree: Tree, folder: bytes, mode: int) -> None:
     """Change the permission bits of a folder of the tree, whatever they are. Raises `OSError`."""
     above, name = os.path.split(folder)
-    fd = tree.folder(above)
+    _chmod(tree.folder(above), name, mode)
+
+
+def open_up(tree: Tree, path: bytes) -> None:
+    """Let the owner do everything with what stands at `path`, a folder or a file.
+
+    Raises `OSError`, also when the file has other hard links, which share its mode.
+    """
+    folder, name = os.path.split(path)
+    _open_up(tree.folder(folder), name)
+
+
+def _open_up(folder: int, name: bytes) -> None:
+    seen = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    if stat.S_ISDIR(seen.st_mode):
+        _chmod(folder, name, stat.S_IMODE(seen.st_mode) | 0o700)
+    elif stat.S_ISREG(seen.st_mode) and seen.st_nlink == 1:
+        _chmod(folder, name, stat.S_IMODE(seen.st_mode) | 0o600)
+    else:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), name)
+
+
+def _chmod(folder: int, name: bytes, mode: int) -> None:
     if not hasattr(os, "O_PATH"):
-        os.chmod(name, mode, dir_fd=fd, follow_symlinks=False)
+        os.chmod(name, mode, dir_fd=folder, follow_symlinks=False)
         return
-    # A folder that may not be opened can still be named this way, and a link is not followed.
-    there = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=fd)
+    # What may not be opened can still be named this way, and a link is not followed.
+    there = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
     try:
-        os.chmod(f"/proc/self/fd/{there}", mode)
+        if not stat.S_ISLNK(os.fstat(there).st_mode):
+            os.chmod(f"/proc/self/fd/{there}", mode)
     finally:
         os.close(there)
 
@@ -382,9 +406,9 @@ def move_aside(tree: Tree, path: bytes, to: Path) -> None:
     """Move whatever stands at `path` (a file, a link, a whole folder) out of the tree, lastingly."""
     folder_path, name = os.path.split(path)
     folder = tree.folder(folder_path)
-    make_folder(to.parent)
+    make_folder(to.parent, lasting=True)
     try:
-        os.rename(name, to, src_dir_fd=folder)
+        _move(folder, name, to)
     except OSError as error:
         if error.errno != errno.EXDEV:
             raise
@@ -393,14 +417,44 @@ def move_aside(tree: Tree, path: bytes, to: Path) -> None:
     sync_folder(to.parent)
 
 
+def _move(folder: int, name: bytes, to: Path) -> None:
+    try:
+        os.rename(name, to, src_dir_fd=folder)
+    except PermissionError:
+        _open_up(folder, name)  # a folder has to be written to be moved: its `..` changes
+        os.rename(name, to, src_dir_fd=folder)
+
+
 def _carry_aside(path: Path, to: Path) -> None:
     """Move across devices: the copy is whole before the first byte of the original goes."""
-    if path.is_dir() and not path.is_symlink():
-        shutil.copytree(path, to, symlinks=True)
+    _copy(path, to)
+    if stat.S_ISDIR(path.lstat().st_mode):
         shutil.rmtree(path)
-        return
-    shutil.copy2(path, to, follow_symlinks=False)
-    path.unlink()
+    else:
+        os.unlink(path)
+
+
+def _copy(path: Path, to: Path) -> None:
+    """Copy whatever stands at `path`, lastingly; it is made readable where that takes nothing."""
+    seen = path.lstat()
+    kind, mode = stat.S_IFMT(seen.st_mode), stat.S_IMODE(seen.st_mode)
+    if kind == stat.S_IFDIR:
+        if mode & 0o700 != 0o700:
+            os.chmod(path, mode | 0o700)
+        os.mkdir(to)
+        for name in os.listdir(path):
+            _copy(path / name, to / name)
+        shutil.copystat(path, to)
+        sync_folder(to)
+    elif kind == stat.S_IFREG:
+        if not mode & 0o400 and seen.st_nlink == 1:
+            os.chmod(path, mode | 0o400)
+        shutil.copy2(path, to)
+        _sync(to, os.O_RDONLY)
+    elif kind == stat.S_IFLNK:
+        os.symlink(os.readlink(path), to)
+    else:
+        os.mknod(to, seen.st_mode, seen.st_rdev)
 
 
 def write_into_tree(tree: Tree, name: bytes, data: bytes, staging: Path) -> None:
@@ -410,7 +464,7 @@ def write_into_tree(tree: Tree, name: bytes, data: bytes, staging: Path) -> None
     """
     seen = tree.look(name)
     old = tree.attributes(name) if seen is not None and stat.S_ISREG(seen.st_mode) else None
-    remove(staging)
+    _drop(staging)
     fd = os.open(staging, _CREATE, 0o666)
     try:
         write_all(fd, data)
@@ -426,7 +480,7 @@ def write_into_tree(tree: Tree, name: bytes, data: bytes, staging: Path) -> None
             raise
         _write_where_it_stands(tree.fd, name, data)
     finally:
-        remove(staging)
+        _drop(staging)
     os.fsync(tree.fd)
 
 
@@ -444,12 +498,17 @@ def _write_where_it_stands(folder: int, name: bytes, data: bytes) -> None:
 # ------------------------------------------------------------------- roxy's own folder
 
 
-def make_folder(path: Path) -> None:
-    """Make a folder of roxy's own and those above it, if missing. Raises `DiskError`."""
+def make_folder(path: Path, *, lasting: bool = False) -> None:
+    """Make a folder of roxy's own and those above it, if missing; if `lasting`, past a power loss.
+
+    Raises `DiskError`.
+    """
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise _disk_error("make the folder", path, error) from error
+    if lasting:
+        sync_folder(path.parent)
 
 
 def write(path: Path, data: bytes, *, lasting: bool = False) -> None:
@@ -489,7 +548,8 @@ def copy_in(source: int, to: Path) -> Content:
     digest = hashlib.sha256()
     size = 0
     try:
-        fd = os.open(to, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        _drop(to)  # it could be another name of a file in the tree
+        fd = os.open(to, _CREATE, 0o600)
         try:
             while block := os.read(source, BLOCK):
                 write_all(fd, block)
@@ -558,8 +618,15 @@ def rename(old: Path, new: Path) -> None:
 
 
 def sync_folder(path: Path) -> None:
-    """Make the names in a folder last."""
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    """Make the names in a folder last. Raises `DiskError`."""
+    try:
+        _sync(path, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError as error:
+        raise _disk_error("sync the folder", path, error) from error
+
+
+def _sync(path: Path, flags: int) -> None:
+    fd = os.open(path, flags | os.O_CLOEXEC)
     try:
         os.fsync(fd)
     finally:
@@ -567,18 +634,28 @@ def sync_folder(path: Path) -> None:
 
 
 def remove(path: Path) -> None:
-    """Remove one of roxy's own files, if it is there."""
+    """Remove one of roxy's own files, if it is there. Raises `DiskError`."""
+    try:
+        _drop(path)
+    except OSError as error:
+        raise _disk_error("remove", path, error) from error
+
+
+def _drop(path: Path) -> None:
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path)
 
 
 def remove_folder(path: Path) -> None:
-    """Remove one of roxy's own folders with all in it, if it is there."""
-    if path.is_symlink():
-        os.unlink(path)
-        return
-    with contextlib.suppress(FileNotFoundError):
-        shutil.rmtree(path)
+    """Remove one of roxy's own folders with all in it, if it is there. Raises `DiskError`."""
+    try:
+        if path.is_symlink():
+            os.unlink(path)
+            return
+        with contextlib.suppress(FileNotFoundError):
+            shutil.rmtree(path)
+    except OSError as error:
+        raise _disk_error("remove the folder", path, error) from error
 
 
 def _disk_error(what: str, path: Path, error: OSError) -> DiskError:

@@ -44,6 +44,10 @@ _WHERE = re.compile(
     rb"(?:true|false)\n(?:true|false)\n(.*)\n(?:true|false)\n(.*)\n(?:true|false)\n(.*)\n",
     re.DOTALL,
 )
+_LEFT_OUT = re.compile(
+    rb"could not open directory .*: (?!No such file or directory$|Not a directory$)", re.MULTILINE
+)
+"""What git prints when it lists nothing of a folder that is there; it ends with 0 all the same."""
 _ARGUMENTS_AT_ONCE = 60_000
 """Bytes of path arguments for one call, well below every system's limit."""
 
@@ -63,21 +67,24 @@ class Answer:
         return "; ".join(line.strip() for line in text.splitlines() if line.strip())
 
 
-def git_environment(environ: Mapping[str, str]) -> dict[str, str]:
+def git_environment(
+    environ: Mapping[str, str], settings: Sequence[tuple[str, str]] = ()
+) -> dict[str, str]:
     """Return the environment for roxy's own git calls (S6).
 
-    Of the caller's `GIT_*` names only those stay that can carry `safe.directory`.
+    Of the caller's `GIT_*` names only those stay that can carry `safe.directory`. `settings` are
+    keys and values that win over every configuration file; unlike after `-c`, a key may hold `=`.
     """
     clean = {
         name: value
         for name, value in environ.items()
         if not name.startswith("GIT_") or name in _CARRIED
     }
-    safe = _safe_directories(environ)
-    if safe:
-        clean["GIT_CONFIG_COUNT"] = str(len(safe))
-        for index, value in enumerate(safe):
-            clean[f"GIT_CONFIG_KEY_{index}"] = "safe.directory"
+    pairs = [*(("safe.directory", value) for value in _safe_directories(environ)), *settings]
+    if pairs:
+        clean["GIT_CONFIG_COUNT"] = str(len(pairs))
+        for index, (key, value) in enumerate(pairs):
+            clean[f"GIT_CONFIG_KEY_{index}"] = key
             clean[f"GIT_CONFIG_VALUE_{index}"] = value
     clean |= {
         "LC_ALL": "C",
@@ -128,7 +135,7 @@ def call(
             process_group=0,  # Ctrl-C is roxy's to handle
             check=False,
         )
-    except FileNotFoundError as error:
+    except (FileNotFoundError, PermissionError) as error:
         if shutil.which("git", path=env.get("PATH")) is not None:
             raise
         raise PlatformError(
@@ -150,12 +157,15 @@ class Repository:
     """The caller's environment, unscrubbed."""
 
     def ask(
-        self, *arguments: str | bytes, stdin: bytes | None = None, stdout: IO[bytes] | None = None
+        self,
+        *arguments: str | bytes,
+        stdin: bytes | None = None,
+        stdout: IO[bytes] | None = None,
+        settings: Sequence[tuple[str, str]] = (),
     ) -> Answer:
-        """Ask git something at the top of the working tree."""
-        return call(
-            [*_SETTINGS, *arguments], cwd=self.root, env=self._env, stdin=stdin, stdout=stdout
-        )
+        """Ask git something at the top of the working tree; see `git_environment` on `settings`."""
+        env = git_environment(self.environ, settings) if settings else self._env
+        return call([*_SETTINGS, *arguments], cwd=self.root, env=env, stdin=stdin, stdout=stdout)
 
     @cached_property
     def _env(self) -> dict[str, str]:
@@ -177,11 +187,33 @@ class Repository:
         found: set[bytes] = set()
         for some in _portions(prefixes):
             paths = [] if b"" in some else [b"--", *some]
-            answer = self.ask("ls-files", "-z", *options, *paths)
+            answer = self.ask(
+                "ls-files",
+                "-z",
+                *options,
+                *paths,
+                settings=[("core.ignoreCase", self._ignores_case)],
+            )
             if answer.code:
                 raise GitError(f"git cannot list the files here: {answer.complaint}")
+            if _LEFT_OUT.search(answer.stderr):
+                raise GitError(
+                    f"git does not see every file here: {answer.complaint}",
+                    hint="make that folder readable, or have git ignore it",
+                )
             found.update(answer.stdout.split(b"\0"))
         return sorted(path for path in found if path and not path.endswith(b"/"))
+
+    @cached_property
+    def _ignores_case(self) -> str:
+        """Whether the disk takes one name for another in other case, as git spells yes and no.
+
+        Git's own note of it may come from another disk, and then a new file beside one of nearly
+        the same name would not be listed (S7).
+        """
+        other_name = os.fsdecode(MANIFEST).swapcase()
+        is_found = os.path.lexists(self.root / other_name)
+        return "true" if is_found and other_name not in os.listdir(self.root) else "false"
 
     def head_blobs(self, paths: Iterable[bytes]) -> dict[bytes, str] | None:
         """Return the object id in HEAD of each of `paths` that HEAD has; None without a commit."""
@@ -208,7 +240,8 @@ class Repository:
         """Return the effective `core.autocrlf` and `core.eol`, where set (S7, S21)."""
         answer = self.ask("config", "-z", "--get-regexp", r"^core\.(autocrlf|eol)$")
         pairs = (item.decode("utf-8", "replace") for item in answer.stdout.split(b"\0") if item)
-        return {key: value for key, _, value in (pair.partition("\n") for pair in pairs)}
+        parted = (pair.partition("\n") for pair in pairs)
+        return {key: value if has_value else "true" for key, has_value, value in parted}
 
     def attribute(self, name: str, paths: Sequence[bytes]) -> dict[bytes, str]:
         """Return one attribute's value for each of `paths`, `unspecified` where nothing sets it.
@@ -232,15 +265,33 @@ class Repository:
         return None if answer.code else answer.stdout.decode("ascii").strip()
 
     def is_dirty(self) -> bool:
-        """Say whether a tracked file differs from HEAD, as far as `git status` sees it."""
+        """Say whether a tracked file differs from HEAD, as far as `git status` sees it.
+
+        No filter command is run for it. A file counts as different when only one could tell.
+        """
         answer = self.ask(
-            "status", "--porcelain", "-z", "--untracked-files=no", "--ignore-submodules=all"
+            "status",
+            "--porcelain",
+            "-z",
+            "--untracked-files=no",
+            "--ignore-submodules=all",
+            settings=self._filters_off(),
         )
         return bool(answer.code or answer.stdout)
+
+    def _filters_off(self) -> list[tuple[str, str]]:
+        """Return settings with which no filter driver has a command."""
+        answer = self.ask("config", "-z", "--name-only", "--get-regexp", r"^filter\..*\.")
+        keys = (os.fsdecode(key) for key in answer.stdout.split(b"\0") if key)
+        drivers = dict.fromkeys(key.rpartition(".")[0] for key in keys)
+        off = {"clean": "", "process": "", "required": "false"}
+        return [(f"{driver}.{key}", value) for driver in drivers for key, value in off.items()]
 
     def check_environment(self) -> dict[str, str]:
         """Return the environment that every run of a check gets (S6, S23)."""
         answer = self.ask("rev-parse", "--local-env-vars")
+        if answer.code:
+            raise GitError(f"git cannot name its own variables: {answer.complaint}")
         local = set(answer.stdout.decode("ascii", "replace").split())
         return {
             name: value
@@ -272,7 +323,7 @@ def find_repository(start: Path, environ: Mapping[str, str]) -> Repository:
             "roxy works on Linux and macOS, not on Windows",
             hint="run it inside WSL, on a repository that lives there",
         )
-    if not start.is_dir():
+    if not (os.path.isdir(start) and os.access(start, os.X_OK)):
         raise UsageError(f"`{start}` is not a folder that can be entered")
     if shutil.which("sh", path=environ.get("PATH")) is None:
         raise PlatformError("`sh` is not on PATH", hint="mend PATH; checks run through `sh -c`")
@@ -349,9 +400,9 @@ def _is_git_dir_of(root: Path, git_dir: Path) -> bool:
         content = marker.read_bytes()
     except OSError:
         return False
-    if not content.startswith(b"gitdir:"):
+    if not content.startswith(b"gitdir: "):
         return False
-    named = os.fsdecode(content.removeprefix(b"gitdir:").strip(b" \r\n"))
+    named = os.fsdecode(content.removeprefix(b"gitdir: ").rstrip(b"\r\n"))
     try:
         return (root / named).samefile(git_dir)
     except OSError:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import errno
 import json
 import os
 import stat
@@ -78,6 +79,8 @@ class Patched:
     """What roxy wrote, by path: mutated files first, then the restored ones."""
     restored: list[bytes] = field(default_factory=list)
     kept: list[Kept] = field(default_factory=list)
+    deleted: list[bytes] = field(default_factory=list)
+    """What was there when putting it back began, and gone a moment later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,65 +121,65 @@ class Journal:
         What was done is noted in `patched`, also on the way out of an exception.
 
         `sleep` waits for the clock before anything is changed, and may raise. Raises
-        `ChangedMeanwhileError` when a file no longer is what the edit was made from, `DiskError` when
-        the edit cannot be written, `RestoreError` when a file cannot be put back.
+        `ChangedMeanwhileError` when a file no longer is what the edit was made from, or somebody
+        deletes one while it is put back; `DiskError` when the edit cannot be written;
+        `RestoreError` when a file cannot be put back.
         """
         entry = self._record(check, edits, sleep)
         standing: list[_Original] = []
         try:
             for original, edit in zip(entry.files, edits, strict=True):
                 standing.append(original)
-                try:
-                    patched.stats[original.path] = self._mutate(original, edit, patched)
-                except ChangedMeanwhileError:
-                    standing.pop()
-                    raise
+                patched.stats[original.path] = self._mutate(original, edit, standing, patched)
             yield
         finally:
             self._restore(entry, standing, patched)
+        if patched.deleted:
+            raise ChangedMeanwhileError(patched.deleted)
 
     def _record(self, check: str, edits: Sequence[Edit], sleep: Callable[[float], None]) -> _Entry:
         """Copy the files and write the entry, so that it all lasts."""
-        files.make_folder(self._folder)
+        files.make_folder(self._folder, lasting=True)
         self._tree.forget()
         sleep(max(seconds_to_wait(self._mtime(edit.path), time.time_ns()) for edit in edits))
         originals = []
+        folders: dict[bytes, int] = {}
         for number, edit in enumerate(edits):
-            copy = f"copy-{number}"
             try:
-                seen = self._tree.stat(edit.path)
-                attributes = self._tree.attributes(edit.path)
-                content = files.copy_out(self._tree, edit.path, self._folder / copy)
+                originals.append(self._copied(edit, f"copy-{number}"))
+                self._note_folders(edit.path, folders)
             except OSError as error:
-                raise ChangedMeanwhileError([edit.path]) from error
-            if content != edit.old:
-                raise ChangedMeanwhileError([edit.path])
-            originals.append(
-                _Original(
-                    path=edit.path,
-                    copy=copy,
-                    attributes=attributes,
-                    original=edit.old.sha256,
-                    mutated=edit.new.sha256,
-                    stamp=_stamp(seen),
-                    mtime=self._forward(seen.st_mtime_ns),
-                )
-            )
-        entry = _Entry(check, tuple(originals), self._folder_modes(originals))
+                raise _not_copied(edit.path, error) from error
+        entry = _Entry(check, tuple(originals), folders)
         files.write(self._entry, _dump(entry), lasting=True)
         return entry
 
-    def _folder_modes(self, originals: Sequence[_Original]) -> dict[bytes, int]:
-        modes: dict[bytes, int] = {}
-        for original in originals:
-            folder = os.path.dirname(original.path)
-            while folder and folder not in modes:
-                modes[folder] = stat.S_IMODE(self._tree.stat(folder).st_mode)
-                folder = os.path.dirname(folder)
-        return modes
+    def _copied(self, edit: Edit, copy: str) -> _Original:
+        seen = self._tree.stat(edit.path)
+        attributes = self._tree.attributes(edit.path)
+        if files.copy_out(self._tree, edit.path, self._folder / copy) != edit.old:
+            raise ChangedMeanwhileError([edit.path])
+        return _Original(
+            path=edit.path,
+            copy=copy,
+            attributes=attributes,
+            original=edit.old.sha256,
+            mutated=edit.new.sha256,
+            stamp=_stamp(seen),
+            mtime=self._forward(seen.st_mtime_ns),
+        )
 
-    def _mutate(self, original: _Original, edit: Edit, patched: Patched) -> os.stat_result:
+    def _note_folders(self, path: bytes, modes: dict[bytes, int]) -> None:
+        folder = os.path.dirname(path)
+        while folder and folder not in modes:
+            modes[folder] = stat.S_IMODE(self._tree.stat(folder).st_mode)
+            folder = os.path.dirname(folder)
+
+    def _mutate(
+        self, original: _Original, edit: Edit, standing: list[_Original], patched: Patched
+    ) -> os.stat_result:
         staging = self._staging(original)
+        self._tree.forget()
         try:
             displaced = files.place(
                 self._tree,
@@ -186,45 +189,49 @@ class Journal:
                 original.mtime,
                 staging,
             )
+            seen = self._tree.look(original.path)
         except OSError as error:
             raise DiskError(
                 f"cannot write `{_text(original.path)}`: {error.strerror}",
                 hint="roxy puts a mutation into the file itself and needs to write it",
             ) from error
         self._latest = max(self._latest, original.mtime)
-        if displaced:
-            self._reject_edit(original, staging, patched)
+        if not displaced or self._is_foreign(original, staging):
+            if displaced and files.put_back(self._tree, original.path, staging):
+                self._keep_displaced(original, staging, patched)
+                standing.remove(original)  # the file is somebody else's again
+            raise ChangedMeanwhileError([original.path])
+        files.remove(staging)
         files.remove(edit.source)
+        if seen is None:
+            raise ChangedMeanwhileError([original.path])
         return self._tree.stat(original.path)
 
     def _staging(self, original: _Original) -> Path:
         """Return where a file stands right before, and what it displaced right after, a place."""
         return self._folder / original.copy.replace("copy", "staging")
 
-    def _reject_edit(self, original: _Original, staging: Path, patched: Patched) -> None:
-        """Give a file back at once when somebody wrote it after it was copied."""
-        if not self._is_foreign(original, staging):
-            files.remove(staging)
-            return
-        files.put_back(self._tree, original.path, staging)
-        self._keep_displaced(original, staging, patched)
-        raise ChangedMeanwhileError([original.path])
-
     def _is_foreign(self, original: _Original, staging: Path) -> bool:
         return _holds(staging) not in (original.original, original.mutated)
 
-    def _keep_displaced(self, original: _Original, staging: Path, patched: Patched) -> None:
-        """Keep what stands at `staging` if roxy did not write it, drop it otherwise."""
-        if not os.path.lexists(staging):
-            return
+    def _keep_displaced(self, original: _Original, staging: Path, patched: Patched) -> int:
+        """Keep what stands at `staging` if roxy did not write it, drop it otherwise.
+
+        Return its modification time, 0 when nothing is there.
+        """
+        try:
+            mtime = os.lstat(staging).st_mtime_ns
+        except FileNotFoundError:
+            return 0
         if not self._is_foreign(original, staging):
             files.remove(staging)
-            return
+            return mtime
         kept = Kept(original.path, self._new_place(original.path))
-        files.make_folder(self._kept)
+        files.make_folder(self._kept, lasting=True)
         files.rename(staging, kept.place)
         files.sync_folder(self._kept)
         patched.kept.append(kept)
+        return mtime
 
     def _restore(self, entry: _Entry, originals: Sequence[_Original], patched: Patched) -> None:
         """Put files of an entry back, then drop the entry. Raises `RestoreError`."""
@@ -242,12 +249,11 @@ class Journal:
         for original in entry.files:
             files.remove(self._folder / original.copy)
         for path in patched.restored:
-            seen = self._tree.look(path)
-            if seen is not None:
-                patched.stats[path] = seen
+            with contextlib.suppress(OSError):
+                patched.stats[path] = self._tree.stat(path)
 
     def _fault(self, original: _Original, error: OSError | DiskError) -> Fault:
-        reason = error.strerror if isinstance(error, OSError) else error
+        reason = (isinstance(error, OSError) and error.strerror) or error
         return Fault(
             f"cannot put `{_text(original.path)}` back: {reason}",
             where=f"the copy of what it held is `{self._folder / original.copy}`",
@@ -259,32 +265,53 @@ class Journal:
         path, copy, staging = original.path, self._folder / original.copy, self._staging(original)
         self._keep_displaced(original, staging, patched)
         self._clear_the_way(os.path.dirname(path), folders, patched)
+        previous = original.mtime
         for _ in range(_OFTEN_ENOUGH):
             held = self._held(path)
             if held == original.original and self._is_as_it_was(original):
                 return
             if _holds(copy) != original.original:
-                self._leave_as_put_back(path, copy)
+                self._leave_as_put_back(original, held, patched)
                 return
-            if held not in (None, original.original, original.mutated):
+            previous = max(previous, self._mtime(path))
+            if isinstance(held, str):
                 patched.kept.append(self._keep(path))
-            mtime = self._forward(max(self._mtime(path), original.mtime))
-            files.place(self._tree, path, copy, original.attributes, mtime, staging)
+            mtime = self._forward(previous)
+            try:
+                displaced = files.place(
+                    self._tree, path, copy, original.attributes, mtime, staging
+                )
+            except FileExistsError:  # saved by somebody at this very moment
+                self._keep_displaced(original, staging, patched)
+                continue
             self._latest = max(self._latest, mtime)
             patched.restored.append(path)
-            self._keep_displaced(original, staging, patched)
-            if self._held(path) == original.original:
+            if isinstance(held, bytes) and not displaced:
+                patched.deleted.append(path)
+            written = self._keep_displaced(original, staging, patched)
+            is_dated_later = not displaced or written <= previous
+            if is_dated_later and self._held(path) == original.original:
                 return
+            previous = max(mtime, written)
         raise OSError(0, "somebody keeps writing to it")
 
-    def _leave_as_put_back(self, path: bytes, copy: Path) -> None:
+    def _leave_as_put_back(
+        self, original: _Original, held: bytes | str | None, patched: Patched
+    ) -> None:
         """Accept a file that was put back before a kill and edited since.
 
-        What was put back is a hard link of its copy, so the edit shows in the copy too.
+        What was put back is a hard link of its copy, so such an edit shows in the copy too.
         """
-        seen = self._tree.look(path)
-        if seen is None or not os.path.samestat(seen, copy.stat()):
+        copy = self._folder / original.copy
+        if _holds(copy) is None:
+            raise OSError(0, "its copy cannot be read")
+        if not isinstance(held, bytes) or held == original.mutated:
             raise OSError(0, "its copy is damaged")
+        if not os.path.samestat(self._tree.stat(original.path), copy.stat()):
+            kept = Kept(original.path, self._new_place(original.path))
+            files.make_folder(self._kept, lasting=True)
+            files.rename(copy, kept.place)
+            patched.kept.append(kept)
 
     def _is_as_it_was(self, original: _Original) -> bool:
         """Say whether a file was never touched, which is so after a kill before the first write."""
@@ -315,7 +342,15 @@ class Journal:
             return None
         if not stat.S_ISREG(seen.st_mode):
             return "no regular file"
-        return self._tree.content(path).sha256
+        try:
+            return self._tree.content(path).sha256
+        except FileNotFoundError:
+            return None
+        except PermissionError:
+            with contextlib.suppress(PermissionError):
+                files.open_up(self._tree, path)
+                return self._tree.content(path).sha256
+            return "no readable file"
 
     def _keep(self, path: bytes) -> Kept:
         kept = Kept(path, self._new_place(path))
@@ -324,7 +359,8 @@ class Journal:
 
     def _new_place(self, path: bytes) -> Path:
         stamp = time.strftime("%Y%m%dT%H%M%S")
-        name = _text(os.path.basename(path))[:80].encode("utf-8", "surrogateescape")
+        # Short enough to be a name with all that is added, at four bytes a character.
+        name = _text(os.path.basename(path))[:50].encode("utf-8", "surrogateescape")
         number = 0
         while os.path.lexists(place := self._kept / f"{stamp}-{number}-{os.fsdecode(name)}"):
             number += 1
@@ -347,7 +383,7 @@ class Journal:
 
     def note_run(self, who: Identity) -> None:
         """Note a check's process so that it lasts, before its first instruction (S28)."""
-        files.make_folder(self._folder)
+        files.make_folder(self._folder, lasting=True)
         files.write(self._run, json.dumps(who.to_json()).encode(), lasting=True)
 
     def forget_run(self) -> None:
@@ -369,7 +405,11 @@ class Journal:
         entry = self._read_entry()
         patched = Patched()
         if entry is not None:
-            self._restore(entry, entry.files, patched)
+            try:
+                self._restore(entry, entry.files, patched)
+            except RestoreError as error:
+                error.faults += tuple(map(_kept_fault, patched.kept))
+                raise
         files.remove_folder(self._folder)
         if entry is None and ended is None:
             return None
@@ -405,6 +445,22 @@ class Journal:
             hint="the copies of the files it changed are beside it as `copy-0`, `copy-1`, ...: "
             "put them back by hand, then remove the folder",
         )
+
+
+def _not_copied(path: bytes, error: OSError) -> Exception:
+    """Return what it means that a file which was read before cannot be copied now."""
+    gone = (FileNotFoundError, NotADirectoryError, PermissionError, files.NotRegularError)
+    if isinstance(error, gone) or error.errno == errno.ELOOP:
+        return ChangedMeanwhileError([path])
+    return DiskError(f"cannot read `{_text(path)}`: {error.strerror}")
+
+
+def _kept_fault(kept: Kept) -> Fault:
+    """Tell beside a failure what was kept before it, since nobody else will (S29)."""
+    return Fault(
+        f"`{_text(kept.path)}` held something else when it was put back",
+        where=f"that is kept as `{kept.place}`",
+    )
 
 
 def _holds(path: Path) -> bytes | None:

@@ -9,15 +9,17 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import time
 from typing import TYPE_CHECKING, Any
 
 from roxy.core import files
 from roxy.core.events import CheckFinished, RunStarted
+from roxy.core.model import Result
 from roxy.core.status import Basis
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from roxy.core.events import Event
@@ -27,6 +29,12 @@ SCHEMA = "roxy.receipt/1"
 _FINGERPRINT_DIGITS = 12
 """Of a fingerprint, in a receipt's name, so that the one for some evidence is found by name."""
 _SHA256_DIGITS = 64
+_LOOKED_AT = 300
+"""Receipts that are read for past durations, the newest; reading more would take longer than it
+is worth."""
+_UNUSABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
+"""What a receipt that is damaged, or that roxy did not write, can lead to."""
+_NAME = re.compile(rf"[0-9T.]+Z-(?:none|[0-9a-f]{{12}})-[0-9a-f]{{{_SHA256_DIGITS}}}\.json")
 
 
 class ReceiptKeeper:
@@ -132,7 +140,7 @@ def _names(folder: Path) -> list[str]:
         names = os.listdir(folder)
     except OSError:
         return []
-    return sorted(name for name in names if name.endswith(".json") and name[0].isdigit())
+    return sorted(filter(_NAME.fullmatch, names))
 
 
 def _newest(folder: Path) -> str | None:
@@ -143,36 +151,58 @@ def _newest(folder: Path) -> str | None:
 def find_basis(state: Path, check: Check, fingerprint: str) -> Basis | None:
     """Return what some recorded evidence was made from, if this machine has its receipt.
 
-    A receipt whose bytes are not what its name says is passed over.
+    A receipt whose bytes are not what its name says, or that roxy did not write, is passed over.
     """
     folder = state / "receipts"
     digits = fingerprint.partition(":")[2][:_FINGERPRINT_DIGITS]
     for name in reversed(_names(folder)):
         if f"-{digits}-" not in name:
             continue
-        receipt = _read(folder / name)
-        if (
-            receipt is not None
-            and receipt["fingerprint"] == fingerprint
-            and (receipt["check"]["claim"], receipt["check"]["check"]) == (check.claim, check.name)
-        ):
-            return Basis(
-                run=receipt["check"]["run"],
-                patches=tuple(one["sha256"] for one in receipt["check"]["mutations"]),
-                files={
-                    path.encode("utf-8", "surrogateescape"): digest
-                    for path, digest in receipt["files"].items()
-                },
-            )
+        try:
+            receipt = _read(folder / name)
+            named = (receipt["fingerprint"], receipt["check"]["claim"], receipt["check"]["check"])
+            if named == (fingerprint, check.claim, check.name):
+                return _basis(receipt)
+        except _UNUSABLE:
+            continue
     return None
 
 
-def _read(path: Path) -> dict[str, Any] | None:
-    try:
-        data = path.read_bytes()
-    except OSError:
-        return None
+def _basis(receipt: dict[str, Any]) -> Basis:
+    return Basis(
+        run=str(receipt["check"]["run"]),
+        patches=tuple(str(one["sha256"]) for one in receipt["check"]["mutations"]),
+        files={
+            path.encode("utf-8", "surrogateescape"): str(digest)
+            for path, digest in receipt["files"].items()
+        },
+    )
+
+
+def past_seconds(state: Path, checks: Iterable[Check]) -> dict[str, float]:
+    """Return how long the runs of each check took in its last whole try on this machine, by id."""
+    folder = state / "receipts"
+    wanted = {check.id for check in checks}
+    found: dict[str, float] = {}
+    for name in list(reversed(_names(folder)))[:_LOOKED_AT]:
+        if not wanted:
+            break
+        try:
+            receipt = _read(folder / name)
+            check = f"{receipt['check']['claim']}/{receipt['check']['check']}"
+            if check in wanted and receipt["result"] == Result.VERIFIED:
+                found[check] = sum(float(run["seconds"]) for run in receipt["runs"])
+                wanted.remove(check)
+        except _UNUSABLE:
+            continue
+    return found
+
+
+def _read(path: Path) -> dict[str, Any]:
+    data = path.read_bytes()
     if hashlib.sha256(data).hexdigest() != path.name.removesuffix(".json")[-_SHA256_DIGITS:]:
-        return None
+        raise ValueError("its bytes are not those that its name promises")
     value: dict[str, Any] = json.loads(data)
-    return value if value.get("schema") == SCHEMA else None
+    if value["schema"] != SCHEMA:
+        raise ValueError("another roxy wrote it")
+    return value

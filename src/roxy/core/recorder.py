@@ -47,7 +47,8 @@ class Recorder:
             raise LockfileError(
                 f"cannot write `roxy.lock`: {error.strerror}",
                 where=f"{self._tree.root}",
-                hint="mend the permissions or free some space; what was proven is lost until then",
+                hint="mend what is in the way (permissions, space, a folder of that name); "
+                "until then nothing that is proven can be recorded",
             ) from error
 
 

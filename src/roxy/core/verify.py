@@ -20,7 +20,7 @@ from roxy.core.journal import ChangedMeanwhileError, Patched
 from roxy.core.lockfile import Lockfile
 from roxy.core.model import Entry, Outcome, Phase, Report, Result, State
 from roxy.core.mutation import Misfit
-from roxy.core.receipts import ReceiptKeeper
+from roxy.core.receipts import ReceiptKeeper, past_seconds
 from roxy.core.recorder import Recorder, with_outcome
 from roxy.core.stock import descriptions, patches_of, take_standings
 from roxy.core.verdict import Evidence, is_over, judge
@@ -235,14 +235,21 @@ def _try_all(
         place = Workspace(session, tell)
         stack.callback(place.close)
         _refuse_unreadable(session.manifest, jobs, place)
+        past = past_seconds(session.repository.state, jobs)
         left = list(jobs)
         while left:
             session.interrupts.check()
             check = plan.next_job(left, lambda job: _is_rested(session.manifest, job, place))
             left.remove(check)
-            tell(CheckStarted(check, len(jobs) - len(left), len(jobs)))
+            seconds_left = _seconds_left(past, [check, *left])
+            tell(CheckStarted(check, len(jobs) - len(left), len(jobs), seconds_left))
             patches = patches_of(session.manifest, check)
             tell(CheckFinished(verify_check(check, patches, place)))
+
+
+def _seconds_left(past: Mapping[str, float], checks: Sequence[Check]) -> float | None:
+    known = [past[check.id] for check in checks if check.id in past]
+    return sum(known) if len(known) == len(checks) else None
 
 
 def _is_rested(manifest: Manifest, check: Check, place: Workspace) -> bool:

@@ -1,0 +1,758 @@
+"""What stands in the tree for a while comes back, whatever happens in between (S28-S30, S33)."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import itertools
+import json
+import os
+import shutil
+import socket
+import tempfile
+from collections import Counter
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ground import (
+    IS_ROOT,
+    NOBODY,
+    SECOND,
+    Faults,
+    Ground,
+    Killed,
+    Meddler,
+    as_nobody,
+    disk_error,
+    give_to_nobody,
+    has_xattrs,
+    look,
+    refuse_flags,
+    snapshot,
+)
+from roxy.core import exchange, files
+from roxy.core.errors import DiskError, RestoreError
+from roxy.core.journal import ChangedMeanwhileError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from ground import Seen
+    from roxy.core.journal import Patched
+    from roxy.core.model import Kept
+
+PATH = b"src/deep/f.py"
+OLD, NEW, FOREIGN = b"value = 1\n", b"value = 2\n", b"value = 3  # my own work\n"
+OTHER_DEVICE = Path("/dev/shm")  # noqa: S108 - each test makes a folder of its own in it
+
+
+@pytest.fixture
+def ground(tmp_path: Path) -> Ground:
+    """Return a tree with two files to edit, and with neighbours that nobody touches."""
+    return lay(Ground.make(tmp_path / "ground"))
+
+
+def lay(ground: Ground) -> Ground:
+    ground.write(PATH, OLD, 0o640)
+    ground.write(b"src/deep/other.py", b"other = 1\n", 0o755)
+    ground.write(b"src/neighbour", b"untouched")
+    ground.path(b"src/link").symlink_to("deep/f.py")
+    ground.path(b"src/deep").chmod(0o2775)
+    outside = ground.root.parent / "outside"
+    outside.mkdir()
+    (outside / "f.py").write_bytes(b"outside\n")
+    (outside / "deep").mkdir()
+    (outside / "deep/f.py").write_bytes(b"outside too\n")
+    return ground
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """Return a folder that every user can reach."""
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
+# ------------------------------------------------------------------- restore(mutate(tree)) == tree
+
+_NAMES = (
+    b"-rf a b new\nline 'x' \"x\" * \\ \xff\xfe .hidden copy-0 entry.json \x1b[31m".split(b" ")
+    + [b" ", b"a b", b"...", b"n" * 255, "漢".encode() * 85, "🦊".encode() * 60]
+)  # fmt: skip
+
+
+def _is_name(name: bytes) -> bool:
+    return name not in (b".", b"..") and not set(name) & {0, ord("/")}
+
+
+@dataclass(frozen=True)
+class Spec:
+    """One file, and what the patch makes of it."""
+
+    path: bytes
+    old: bytes
+    new: bytes | None
+    mode: int
+    xattrs: dict[str, bytes]
+    is_strangers: bool
+    is_linked: bool
+    dated: int
+    """Nanoseconds from now."""
+
+
+def contents() -> st.SearchStrategy[bytes]:
+    large = st.binary(min_size=1, max_size=3).map(lambda some: (some * (1 << 20))[: 1 << 20])
+    return st.just(b"") | st.binary(max_size=40) | st.sampled_from([b"\r\n\0\xff"]) | large
+
+
+@st.composite
+def specs(draw: st.DrawFn) -> list[Spec]:
+    name = st.sampled_from(_NAMES) | st.binary(min_size=1, max_size=8).filter(_is_name)
+    drawn = draw(
+        st.lists(st.lists(name, min_size=1, max_size=3).map(b"/".join), min_size=1, max_size=5)
+    )
+    paths: list[bytes] = []
+    for path in drawn:
+        if not any(_clash(path, known) for known in paths):
+            paths.append(path)
+    found = [_spec(draw, path) for path in paths]
+    if all(spec.new is None for spec in found):
+        found[0] = replace(found[0], new=found[0].old + b"!")
+    return found
+
+
+def _clash(one: bytes, other: bytes) -> bool:
+    return one == other or one.startswith(other + b"/") or other.startswith(one + b"/")
+
+
+def _spec(draw: st.DrawFn, path: bytes) -> Spec:
+    old, new = draw(contents()), draw(st.none() | contents())
+    value = st.binary(max_size=8)
+    return Spec(
+        path=path,
+        old=old,
+        new=None if new == old else new,
+        mode=draw(st.integers(0o400, 0o777)) | 0o400 | draw(st.sampled_from([0, 0o2000, 0o6000])),
+        xattrs=draw(
+            st.dictionaries(st.sampled_from(["user.a", "user.b\udcff"]), value, max_size=2)
+        ),
+        is_strangers=draw(st.booleans()),
+        is_linked=draw(st.booleans()),
+        dated=draw(
+            st.sampled_from([-86_400 * SECOND, 0, SECOND, 3600 * SECOND])
+            | st.integers(-2 * SECOND, 3 * SECOND)
+        ),
+    )
+
+
+def _build(ground: Ground, spec: Spec, links: Path, *, with_xattrs: bool) -> None:
+    file = ground.write(spec.path, spec.old)
+    if spec.is_strangers and IS_ROOT:
+        os.chown(file, 12345, 23456)
+    for name, value in spec.xattrs.items() if with_xattrs else ():
+        os.setxattr(file, name, value)
+    file.chmod(spec.mode)
+    if spec.is_linked:
+        links.mkdir(exist_ok=True)
+        os.link(file, links / str(len(list(links.iterdir()))))
+    now = ground.clock.time_ns()
+    os.utime(file, ns=(now, now + spec.dated))
+
+
+def _identities(folder: Path) -> dict[bytes, tuple[int, int]]:
+    """Return inode and mtime of every file in a folder."""
+    return {
+        path: (seen.st_ino, seen.st_mtime_ns)
+        for path in snapshot(folder)
+        if (seen := os.lstat(os.fsencode(folder) + b"/" + path))
+    }
+
+
+@pytest.mark.rule("S15", "S28", "S30")
+@settings(max_examples=60, deadline=None)
+@given(specs())
+def test_a_patch_that_was_put_back_leaves_the_tree_as_it_was(specs: list[Spec]) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        ground = Ground.make(Path(name))
+        links = ground.root.parent / "links"
+        links.mkdir()
+        with_xattrs = has_xattrs(ground.state)
+        for number, spec in enumerate(specs):
+            _build(ground, spec, links, with_xattrs=with_xattrs)
+            ground.path(b"link %d" % number).symlink_to(os.fsdecode(spec.path))
+        edits = {spec.path: spec.new for spec in specs if spec.new is not None}
+        before, linked = ground.snapshot(), snapshot(links)
+        identities, link_identities = _identities(ground.root), _identities(links)
+        with ground.patched(*(ground.edit(path, new) for path, new in edits.items())) as patched:
+            for path, new in edits.items():
+                _assert_moved_on(ground, identities[path][1], path)
+                before[path] = replace(before[path], content=new)
+            assert ground.snapshot() == before
+            mutated = _identities(ground.root)
+            assert set(patched.stats) == set(edits)
+        for spec in specs:
+            before[spec.path] = replace(before[spec.path], content=spec.old)
+        assert ground.snapshot() == before
+        for path, identity in _identities(ground.root).items():
+            if path in edits:
+                _assert_moved_on(ground, mutated[path][1], path)
+            elif ground.path(path).is_file():
+                assert identity == identities[path]
+        assert snapshot(links) == linked
+        assert _identities(links) == link_identities
+        assert sorted(set(patched.restored)) == sorted(edits)
+        assert_nothing_left(ground)
+
+
+def _assert_moved_on(ground: Ground, before: int, path: bytes) -> None:
+    now, set_time = ground.clock.time_ns(), ground.mtime(path)
+    assert set_time <= now + SECOND
+    assert set_time // SECOND != before // SECOND
+    if before <= now:
+        assert set_time // SECOND > before // SECOND
+
+
+def assert_nothing_left(ground: Ground) -> None:
+    assert ground.leftovers() == []
+    assert ground.kept() == {}
+    assert list((ground.state / "scratch").iterdir()) == []
+
+
+# ------------------------------------------------------------------- what stands in the way
+
+
+def _rewrite(ground: Ground) -> None:
+    ground.path(PATH).write_bytes(FOREIGN)
+
+
+def _append(ground: Ground) -> None:
+    with ground.path(PATH).open("ab") as file:
+        file.write(b"more\n")
+
+
+def _replace(ground: Ground) -> None:
+    new = ground.root.parent / "saved"
+    new.write_bytes(FOREIGN)
+    new.rename(ground.path(PATH))
+
+
+def _truncate(ground: Ground) -> None:
+    os.truncate(ground.path(PATH), 0)
+
+
+def _delete(ground: Ground) -> None:
+    ground.path(PATH).unlink()
+
+
+def _link_outside(ground: Ground) -> None:
+    _delete(ground)
+    ground.path(PATH).symlink_to(ground.root.parent / "outside/f.py")
+
+
+def _link_nowhere(ground: Ground) -> None:
+    _delete(ground)
+    ground.path(PATH).symlink_to("nowhere")
+
+
+def _folder(ground: Ground) -> None:
+    _delete(ground)
+    ground.write(PATH + b"/inner/file", FOREIGN)
+    ground.path(PATH + b"/inner/link").symlink_to("/")
+
+
+def _closed_folder(ground: Ground) -> None:
+    _folder(ground)
+    ground.path(PATH).chmod(0o500)
+
+
+def _fifo(ground: Ground) -> None:
+    _delete(ground)
+    os.mkfifo(ground.path(PATH))
+
+
+def _socket(ground: Ground) -> None:
+    _delete(ground)
+    with socket.socket(socket.AF_UNIX) as server, contextlib.chdir(ground.path(PATH).parent):
+        server.bind("f.py")
+
+
+def _hard_link(ground: Ground) -> None:
+    _delete(ground)
+    os.link(ground.path(b"src/neighbour"), ground.path(PATH))
+
+
+def _lock(ground: Ground) -> None:
+    ground.path(PATH).chmod(0)
+
+
+def _rewrite_and_lock(ground: Ground) -> None:
+    _rewrite(ground)
+    _lock(ground)
+
+
+def _make_read_only(ground: Ground) -> None:
+    ground.path(PATH).chmod(0o400)
+
+
+def _chmod(ground: Ground) -> None:
+    ground.path(PATH).chmod(0o7777)
+
+
+def _remove_parent(ground: Ground) -> None:
+    shutil.move(ground.path(b"src/deep/other.py"), ground.root.parent / "other.py")
+    shutil.rmtree(ground.path(b"src/deep"))
+
+
+def _remove_grandparent(ground: Ground) -> None:
+    shutil.move(ground.path(b"src"), ground.root.parent / "moved")
+
+
+def _parent_is_link(ground: Ground) -> None:
+    _remove_parent(ground)
+    ground.path(b"src/deep").symlink_to(ground.root.parent / "outside")
+
+
+def _grandparent_is_link(ground: Ground) -> None:
+    _remove_grandparent(ground)
+    ground.path(b"src").symlink_to(ground.root.parent / "outside")
+
+
+def _parent_is_file(ground: Ground) -> None:
+    _remove_parent(ground)
+    ground.write(b"src/deep", FOREIGN)
+
+
+def _lock_parent(ground: Ground) -> None:
+    ground.path(b"src/deep").chmod(0)
+
+
+def _make_parent_read_only(ground: Ground) -> None:
+    ground.path(b"src/deep").chmod(0o555)
+
+
+def _lock_all_parents(ground: Ground) -> None:
+    _lock_parent(ground)
+    ground.path(b"src").chmod(0)
+
+
+def _write_original(ground: Ground) -> None:
+    ground.path(PATH).write_bytes(OLD)
+
+
+def _replace_by_original(ground: Ground) -> None:
+    _replace(ground)
+    _write_original(ground)
+
+
+def _nothing(_: Ground) -> None:
+    pass
+
+
+_HELD = {
+    "f.py/inner": ("d", b""),
+    "f.py/inner/file": ("-", FOREIGN),
+    "f.py/inner/link": ("l", b"/"),
+}
+OBSTACLES: dict[str, tuple[Callable[[Ground], None], dict[str, tuple[str, bytes]]]] = {
+    "nothing": (_nothing, {}),
+    "other bytes": (_rewrite, {"f.py": ("-", FOREIGN)}),
+    "more bytes": (_append, {"f.py": ("-", NEW + b"more\n")}),
+    "another file": (_replace, {"f.py": ("-", FOREIGN)}),
+    "no bytes": (_truncate, {"f.py": ("-", b"")}),
+    "no file": (_delete, {}),
+    "a link to the outside": (_link_outside, {"f.py": ("l", b"outside/f.py")}),
+    "a dangling link": (_link_nowhere, {"f.py": ("l", b"nowhere")}),
+    "a folder": (_folder, {"f.py": ("d", b""), **_HELD}),
+    "a folder that may not be written": (_closed_folder, {"f.py": ("d", b""), **_HELD}),
+    "a FIFO": (_fifo, {"f.py": ("p", b"")}),
+    "a socket": (_socket, {"f.py": ("s", b"")}),
+    "a hard link": (_hard_link, {"f.py": ("-", b"untouched")}),
+    "a file that may not be read": (_lock, {}),
+    "an edit that may not be read": (_rewrite_and_lock, {"f.py": ("-", FOREIGN)}),
+    "a file that may not be written": (_make_read_only, {}),
+    "another mode": (_chmod, {}),
+    "no folder": (_remove_parent, {}),
+    "no folders": (_remove_grandparent, {}),
+    "a link for its folder": (_parent_is_link, {"deep": ("l", b"outside")}),
+    "a link for a folder above": (_grandparent_is_link, {"src": ("l", b"outside")}),
+    "a file for its folder": (_parent_is_file, {"deep": ("-", FOREIGN)}),
+    "a folder that may not be entered": (_lock_parent, {}),
+    "a folder that may only be read": (_make_parent_read_only, {}),
+    "folders that may not be entered": (_lock_all_parents, {}),
+    "the old bytes": (_write_original, {}),
+    "another file with the old bytes": (_replace_by_original, {}),
+}
+"""What somebody does while a file stands mutated, and what has to be kept of it, by name."""
+
+DISKS = ["plain", "no exchange", "no links", "another device"]
+USERS = [
+    pytest.param("root", marks=pytest.mark.skipif(not IS_ROOT, reason="needs root")),
+    "nobody",
+]
+
+
+@contextlib.contextmanager
+def on(disk: str) -> Iterator[None]:
+    """Be on a disk that lacks something."""
+    with pytest.MonkeyPatch.context() as patch:
+        if disk == "no exchange":
+            for module in (files, exchange):
+                patch.setattr(module, "rename_at", refuse_flags)
+        if disk == "no links":
+            patch.setattr(files, "_link", lambda _source, _to: None)
+        yield
+
+
+@contextlib.contextmanager
+def ground_for(user: str, disk: str, top: Path) -> Iterator[Ground]:
+    """Make the tree of `lay` and be its owner."""
+    with contextlib.ExitStack() as stack:
+        state = None
+        if disk == "another device":
+            if not OTHER_DEVICE.is_dir() or OTHER_DEVICE.stat().st_dev == top.stat().st_dev:
+                pytest.skip("needs a second file system")
+            state = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=OTHER_DEVICE)))
+        ground = lay(Ground.make(top / "ground", state))
+        # What others write later than roxy did must not look as if they wrote at the same moment.
+        ground.clock.ahead = -100 * SECOND
+        if user == "nobody":
+            give_to_nobody(top / "ground")
+            give_to_nobody(ground.state)
+            # Only root may restore what root owns, so the folder's own bits must not be in the way.
+            stack.callback(shutil.rmtree, top / "ground")
+            stack.enter_context(as_nobody())
+        stack.enter_context(on(disk))
+        yield ground
+
+
+def kept_by_name(ground: Ground) -> dict[str, tuple[str, bytes]]:
+    """Return kind and content of what is kept, by its name in the tree."""
+    found = {}
+    for path, seen in ground.kept().items():
+        content = seen.content
+        if content.startswith(os.fsencode(ground.root.parent)):
+            content = os.path.relpath(content, os.fsencode(ground.root.parent))
+        found[os.fsdecode(path).split("-", 2)[2]] = (seen.kind, content)
+    return found
+
+
+@pytest.mark.rule("S28", "S29", "S33")
+@pytest.mark.parametrize("way", ["in time", "after a kill"])
+@pytest.mark.parametrize("user", USERS)
+@pytest.mark.parametrize("disk", DISKS)
+@pytest.mark.parametrize("obstacle", OBSTACLES)
+def test_a_file_comes_back_whatever_stands_in_its_place(
+    obstacle: str, disk: str, user: str, way: str, open_folder: Path
+) -> None:
+    act, expected = OBSTACLES[obstacle]
+    with ground_for(user, disk, open_folder) as ground:
+        before, outside = ground.snapshot(), snapshot(ground.root.parent / "outside")
+        kept = put_back(ground, way, act)
+        after = ground.snapshot()
+        if "no folder" in obstacle or "folder above" in obstacle or "its folder" in obstacle:
+            before = {path: seen for path, seen in before.items() if path in after}
+        assert after == before
+        assert after[PATH].content == OLD
+        assert snapshot(ground.root.parent / "outside") == outside
+        assert kept_by_name(ground) == expected
+        top_names = [name for name in expected if "/" not in name]
+        assert [os.fsdecode(os.path.basename(one.path)) for one in kept] == top_names
+        assert all(one.place.parent == ground.state / "kept" for one in kept)
+        assert ground.leftovers() == []
+
+
+def put_back(ground: Ground, way: str, act: Callable[[Ground], None]) -> Sequence[Kept]:
+    """Mutate, do something, restore; return what was kept."""
+    edit = ground.edit(PATH, NEW)
+    if way == "in time":
+        with ground.patched(edit) as patched:
+            assert ground.path(PATH).read_bytes() == NEW
+            act(ground)
+        return patched.kept
+    ground.kill(edit)
+    assert ground.path(PATH).read_bytes() == NEW
+    act(ground)
+    recovery = ground.recover()
+    assert recovery is not None
+    assert recovery.check == "claim/check"
+    assert recovery.restored == (PATH,)
+    return recovery.kept
+
+
+# ------------------------------------------------------------------- between copy and exchange
+
+_MEDDLING: dict[str, tuple[Callable[[Ground], None], bytes | None]] = {
+    "write in place": (_rewrite, FOREIGN),
+    "append": (_append, None),
+    "save by rename": (_replace, FOREIGN),
+    "truncate": (_truncate, b""),
+    "delete": (_delete, None),
+    "replace by a link": (_link_outside, None),
+    "replace by a folder": (_folder, FOREIGN),
+}
+"""What somebody does right before roxy exchanges a file, and the bytes that must not be lost."""
+
+
+def everything_on_disk(ground: Ground) -> set[bytes]:
+    """Return what every file holds, in the tree and in what is kept."""
+    return {seen.content for seen in (*ground.snapshot().values(), *ground.kept().values())}
+
+
+@pytest.mark.rule("S28", "S29")
+@pytest.mark.parametrize("disk", DISKS)
+@pytest.mark.parametrize("meddling", _MEDDLING)
+def test_an_edit_made_right_before_a_file_is_mutated_is_not_lost_and_ends_the_try(
+    meddling: str, disk: str, tmp_path: Path
+) -> None:
+    act, written = _MEDDLING[meddling]
+    if disk == "another device" and "replace" in meddling:
+        pytest.skip("what is no file cannot be displaced across devices, so it is an error")
+    with ground_for("me", disk, tmp_path) as ground:
+        before = ground.snapshot()
+        edit = ground.edit(PATH, NEW)
+        with Meddler(lambda: act(ground)).at_work(), pytest.raises(ChangedMeanwhileError) as raised:
+            with ground.patched(edit):
+                pytest.fail("the edit stands")
+        assert raised.value.paths == (PATH,)
+        assert written is None or written in everything_on_disk(ground)
+        assert NEW not in everything_on_disk(ground)
+        assert ground.leftovers() == []
+        if meddling == "delete":
+            assert ground.snapshot() == before
+        elif disk in ("plain", "no links"):
+            assert ground.kept() == {}  # the edit stands where it was made
+        else:
+            assert ground.snapshot() == before
+            assert len(ground.kept()) >= 1
+
+
+@pytest.mark.rule("S28", "S29", "S30")
+@pytest.mark.parametrize("way", ["in time", "after a kill"])
+@pytest.mark.parametrize("disk", DISKS)
+@pytest.mark.parametrize("meddling", _MEDDLING)
+def test_an_edit_made_right_before_a_file_is_put_back_is_kept(
+    meddling: str, disk: str, way: str, tmp_path: Path
+) -> None:
+    act, written = _MEDDLING[meddling]
+    if disk == "another device" and "replace" in meddling:
+        pytest.skip("what is no file cannot be displaced across devices, so it is an error")
+    with ground_for("me", disk, tmp_path) as ground:
+        before = ground.snapshot()
+        edit = ground.edit(PATH, NEW)
+        dated = 0
+
+        def meddle() -> None:
+            nonlocal dated
+            act(ground)
+            if ground.path(PATH).is_file() and not ground.path(PATH).is_symlink():
+                dated = ground.clock.time_ns()
+                os.utime(ground.path(PATH), ns=(dated, dated))
+
+        if way == "in time":
+            with Meddler(meddle, at=1).at_work(), contextlib.ExitStack() as stack:
+                if meddling == "delete":
+                    stack.enter_context(pytest.raises(ChangedMeanwhileError))
+                with ground.patched(edit) as patched:
+                    pass
+            kept = patched.kept
+        else:
+            ground.kill(edit)
+            with Meddler(meddle).at_work():
+                recovery = ground.recover()
+            assert recovery is not None
+            kept = list(recovery.kept)
+        assert ground.snapshot() == before
+        assert written is None or written in everything_on_disk(ground)
+        assert [one.path for one in kept] == [PATH] * (meddling != "delete")
+        assert ground.mtime(PATH) // SECOND > dated // SECOND
+        assert ground.leftovers() == []
+
+
+@pytest.mark.rule("S28", "S29")
+def test_a_file_that_is_saved_again_and_again_is_an_error_and_every_save_is_kept(
+    ground: Ground,
+) -> None:
+    saved = [f"saved {number}\n".encode() for number in range(20)]
+    waiting = iter(saved)
+
+    class Busy(Meddler):
+        """Acts before every exchange but the first."""
+
+    edit = ground.edit(PATH, NEW)
+    ground.kill(edit)
+    rename_at = exchange.rename_at
+
+    def meddled(*arguments: Any) -> None:
+        ground.path(PATH).write_bytes(next(waiting))
+        rename_at(*arguments)
+        ground.path(PATH).unlink()
+        ground.path(PATH).write_bytes(next(waiting))
+
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(RestoreError) as raised:
+        for module in (files, exchange):
+            patch.setattr(module, "rename_at", meddled)
+        ground.recover()
+    assert "keeps writing" in raised.value.faults[0].what
+    on_disk = everything_on_disk(ground)
+    written = saved[: saved.index(next(waiting))]
+    assert [one for one in written if one not in on_disk] == []
+    assert {fault.where for fault in raised.value.faults[1:]} == {
+        f"that is kept as `{ground.state / 'kept' / os.fsdecode(name)}`" for name in ground.kept()
+    }
+    ground.recover()
+    assert ground.path(PATH).read_bytes() == OLD
+
+
+# ------------------------------------------------------------------- a kill at every step
+
+
+def two_files(top: Path, state: Path | None = None) -> Ground:
+    """Make a tree in which a patch of two files makes roxy do all that it ever does."""
+    ground = lay(Ground.make(top, state))
+    file = ground.path(PATH)
+    if IS_ROOT:
+        os.chown(file, 12345, 23456)
+        file.chmod(0o640)
+    if has_xattrs(ground.root):
+        os.setxattr(file, "user.note", b"kept")
+    ground.path(b"src/deep/other.py").write_bytes(b"")
+    return ground
+
+
+def two_edits(ground: Ground) -> tuple[Any, Any]:
+    return ground.edit(PATH, NEW), ground.edit(b"src/deep/other.py", b"other = 2\n")
+
+
+@contextlib.contextmanager
+def workshop(disk: str) -> Iterator[tuple[Path, Path | None]]:
+    """Give a fast folder to work in, and where roxy's own is on that disk."""
+    with contextlib.ExitStack() as stack:
+        fast = str(OTHER_DEVICE) if OTHER_DEVICE.is_dir() else None
+        top = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=fast)))
+        state = None
+        if disk == "another device":
+            state = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+            if state.stat().st_dev == top.stat().st_dev:
+                pytest.skip("needs a second file system")
+        stack.enter_context(on(disk))
+        yield top, state
+
+
+def all_crashes(disk: str) -> Iterator[Ground]:
+    """Give the same patch killed before and after each thing that it does to the disk."""
+    for after in (False, True):
+        for number in itertools.count():
+            with workshop(disk) as (top, state):
+                ground = two_files(top / "ground", state)
+                crash = Faults(at=number, after=after)
+                edits = two_edits(ground)
+                with crash.at_work(), contextlib.suppress(Killed), ground.patched(*edits):
+                    pass
+                if not crash.fired:
+                    break
+                yield ground
+
+
+def assert_back(ground: Ground, before: dict[bytes, Seen], disk: str, recoveries: int = 1) -> None:
+    """Check that recovery brings everything back and leaves nothing behind."""
+    times = {edit: ground.mtime(edit) for edit in before if ground.path(edit).is_file()}
+    contents = {path: ground.path(path).read_bytes() for path in times}
+    ground.recover()
+    assert ground.snapshot() == before
+    assert ground.leftovers() == []
+    for path, mtime in times.items():
+        if ground.path(path).read_bytes() != contents[path]:
+            assert ground.mtime(path) // SECOND > mtime // SECOND
+    if disk != "another device":  # there, a file that is half written looks like an edit
+        assert ground.kept() == {}
+
+
+@pytest.mark.rule("S28", "S30", "S33")
+@pytest.mark.parametrize("disk", DISKS)
+def test_whenever_roxy_is_killed_recover_brings_the_whole_tree_back(
+    disk: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with workshop(disk) as (top, state):
+        before = two_files(top / "ground", state).snapshot()
+    tried = 0
+    for ground in all_crashes(disk):
+        tried += 1
+        now = ground.snapshot()
+        assert now.keys() <= before.keys(), "a stray file"
+        if disk != "no exchange":
+            assert now.keys() == before.keys()
+        if disk != "another device":
+            assert {path for path in now if now[path].content != before[path].content} <= {
+                PATH,
+                b"src/deep/other.py",
+            }
+        assert_back(ground, before, disk)
+    with capsys.disabled():
+        print(f"\n{disk}: {tried} kills ", end="")  # noqa: T201
+    assert tried > 80
+
+
+@pytest.mark.slow
+@pytest.mark.rule("S28", "S30", "S33")
+@pytest.mark.parametrize("disk", DISKS)
+def test_whenever_roxy_is_killed_in_recover_too_the_next_one_brings_the_whole_tree_back(
+    disk: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tried = 0
+    with workshop(disk) as (top, state):
+        before = two_files(top / "ground", state).snapshot()
+    for number, after in itertools.product(itertools.count(), (False, True)):
+        fired = False
+        for second in itertools.count(number % 5, 5):
+            with workshop(disk) as (top, state):
+                ground = two_files(top / "ground", state)
+                first_crash = Faults(at=number, after=not after)
+                edits = two_edits(ground)
+                with first_crash.at_work(), contextlib.suppress(Killed), ground.patched(*edits):
+                    pass
+                fired = first_crash.fired
+                crash = Faults(at=second, after=after)
+                with crash.at_work(), contextlib.suppress(Killed):
+                    ground.recover()
+                if not (fired and crash.fired):
+                    break
+                tried += 1
+                assert ground.snapshot().keys() <= before.keys(), "a stray file"
+                assert_back(ground, before, disk)
+        if not fired and after:
+            break
+    with capsys.disabled():
+        print(f"\n{disk}: {tried} pairs of kills ", end="")  # noqa: T201
+    assert tried > 100
+
+
+@pytest.mark.rule("S28", "S33")
+@pytest.mark.parametrize("obstacle", ["no folders", "a link for its folder", "a folder", "other bytes"])
+def test_whenever_roxy_is_killed_while_it_clears_the_way_nothing_is_lost(
+    obstacle: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "umask", os.umask)
+    act, expected = OBSTACLES[obstacle]
+    for after, number in itertools.product((False, True), itertools.count()):
+        with workshop("plain") as (top, state):
+            ground = lay(Ground.make(top / "ground", state))
+            before = ground.snapshot()
+            ground.kill(ground.edit(PATH, NEW))
+            act(ground)
+            crash = Faults(at=number, after=after)
+            with crash.at_work(), contextlib.suppress(Killed):
+                ground.recover()
+            if not crash.fired:
+                break
+            ground.recover()
+            now = ground.snapshot()
+            for path in (PATH, b"src/deep", b"src"):
+                assert now[path] == before[path]
+            assert kept_by_name(ground) == expected
+            assert ground.leftovers() == []

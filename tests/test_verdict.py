@@ -1,0 +1,219 @@
+"""The truth table: what was seen of a check, and what that means (S22, S26, S27, S31)."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from roxy.core.model import Phase, Reason, Result, Run
+from roxy.core.verdict import Evidence, how_it_ended, is_over, judge, name_files
+
+
+class End(NamedTuple):
+    exit: int | None
+    signal: int | None = None
+
+
+PASS = End(0)
+ENDS = (PASS, End(1), End(126), End(127), End(139), End(None, 9))
+FAILURES = ENDS[1:]
+MISFIT = Reason("does-not-apply", "the mutation does not apply")
+FORBIDDEN = re.compile(r"\b(verified|stale|unverified)\b", re.IGNORECASE)
+
+
+def a_run(phase: Phase, end: End, mutation: str = "it.patch") -> Run:
+    return Run(
+        phase=phase,
+        mutation=None if phase is Phase.CLEAN else mutation,
+        exit=end.exit,
+        signal=end.signal,
+        seconds=0.1,
+        log=Path("log"),
+        log_size=0,
+        log_sha256="",
+    )
+
+
+def the_runs(clean: End, *pairs: End) -> tuple[Run, ...]:
+    """Return a clean run, then a mutated and a restored one for each two ends."""
+    phases = itertools.cycle((Phase.MUTATED, Phase.RESTORED))
+    return (a_run(Phase.CLEAN, clean), *map(a_run, phases, pairs))
+
+
+def evidence(
+    *ends: End, touched: bool = False, misfit: bool = False, mutations: int = 1
+) -> Evidence:
+    return Evidence(
+        misfit=MISFIT if misfit else None,
+        runs=the_runs(*ends) if ends else (),
+        mutations=mutations,
+        touched=(b"src/a", b"src/b") if touched else (),
+    )
+
+
+EVERYTHING = [
+    evidence(*ends, touched=touched, misfit=misfit)
+    for ends in itertools.product(ENDS, repeat=3)
+    for touched in (False, True)
+    for misfit in (False, True)
+]
+
+
+@pytest.mark.rule("S18", "S22", "S26", "S27")
+def test_every_triple_of_ends_has_one_result_and_only_pass_fail_pass_untouched_is_verified() -> (
+    None
+):
+    for seen in EVERYTHING:
+        clean, mutated, restored = seen.runs
+        proves = clean.passed and not mutated.passed and restored.passed
+        verdict = judge(seen)
+        if proves and not seen.touched and seen.misfit is None:
+            assert verdict.result is Result.VERIFIED
+            assert verdict.reason is None
+            assert verdict.failed_run is None
+        else:
+            assert verdict.result is Result.REJECTED
+            assert verdict.reason is not None
+
+
+@pytest.mark.rule("S22")
+def test_a_run_that_failed_where_it_must_pass_is_the_reason_before_all_that_follows() -> None:
+    for seen in EVERYTHING:
+        clean, mutated, restored = seen.runs
+        if seen.misfit is not None:
+            expected = "does-not-apply", None
+        elif not clean.passed:
+            expected = "clean-run-failed", clean
+        elif not restored.passed:
+            expected = "restored-run-failed", restored
+        elif seen.touched:
+            expected = "files-changed", None
+        elif mutated.passed:
+            expected = "mutation-not-noticed", mutated
+        else:
+            continue
+        verdict = judge(seen)
+        assert verdict.reason is not None
+        assert (verdict.reason.code, verdict.failed_run) == expected
+
+
+@pytest.mark.rule("S22", "S31")
+def test_every_way_through_two_mutations_is_verified_only_if_all_fail_and_all_are_restored() -> (
+    None
+):
+    for ends in itertools.product(ENDS, repeat=5):
+        clean, *rest = ends
+        good = clean == PASS and PASS not in rest[::2] and rest[1::2] == [PASS, PASS]
+        result = judge(evidence(*ends, mutations=2)).result
+        assert (result is Result.VERIFIED) is good, ends
+
+
+@pytest.mark.rule("S22")
+def test_runs_that_ended_early_are_rejected_by_the_run_that_ended_them() -> None:
+    for end in FAILURES:
+        assert judge(evidence(end)).result is Result.REJECTED
+        assert is_over(the_runs(end))
+    assert judge(evidence(PASS, PASS)).result is Result.REJECTED
+    assert is_over(the_runs(PASS, PASS))
+
+
+@pytest.mark.rule("S22")
+def test_is_over_lets_the_next_run_start_as_long_as_all_went_as_it_must() -> None:
+    assert not is_over(the_runs(PASS))
+    for end in FAILURES:
+        assert not is_over(the_runs(PASS, end))
+        assert not is_over(the_runs(PASS, end, PASS))
+        assert is_over(the_runs(PASS, end, end))
+
+
+@pytest.mark.rule("S1", "S22")
+@pytest.mark.parametrize("ends", [(), (PASS,), (PASS, End(1))])
+def test_missing_runs_without_a_reason_are_a_bug_and_no_evidence(ends: tuple[End, ...]) -> None:
+    with pytest.raises(AssertionError):
+        judge(evidence(*ends))
+
+
+@pytest.mark.rule("S22")
+def test_runs_for_one_mutation_are_no_evidence_for_two() -> None:
+    with pytest.raises(AssertionError):
+        judge(evidence(PASS, End(1), PASS, mutations=2))
+
+
+@pytest.mark.rule("S22")
+def test_no_reason_and_no_warning_uses_the_three_words() -> None:
+    for seen in EVERYTHING:
+        verdict = judge(seen)
+        texts = [*verdict.notes, *([verdict.reason.text] if verdict.reason else [])]
+        assert not [text for text in texts if FORBIDDEN.search(text) or "\n" in text]
+
+
+@pytest.mark.rule("S27")
+@pytest.mark.parametrize(
+    ("end", "says"),
+    [
+        (PASS, None),
+        (End(1), None),
+        (End(2), None),
+        (End(125), None),
+        (End(126), "exit code 126: the command could not be executed"),
+        (End(127), "exit code 127: a command was not found"),
+        (End(128), None),
+        (End(130), "exit code 130: signal 2 (SIGINT)"),
+        (End(137), "exit code 137: signal 9 (SIGKILL)"),
+        (End(139), "exit code 139: signal 11 (SIGSEGV)"),
+        (End(255), None),
+        (End(None, 9), "signal 9 (SIGKILL) ended it"),
+        (End(None, 15), "signal 15 (SIGTERM) ended it"),
+    ],
+)
+def test_a_mutated_run_that_proves_little_counts_as_failed_with_a_warning(
+    end: End, says: str | None
+) -> None:
+    verdict = judge(evidence(PASS, end, PASS))
+    assert (verdict.result is Result.VERIFIED) is (end != PASS)
+    if says is None:
+        assert verdict.notes == ()
+    else:
+        assert verdict.notes == (
+            f"the mutated run with `it.patch` failed in a way that proves little ({says})",
+        )
+
+
+@pytest.mark.rule("S27")
+def test_only_mutated_runs_are_warned_about() -> None:
+    for end in FAILURES:
+        assert judge(evidence(end)).notes == ()
+        assert judge(evidence(PASS, End(1), end)).notes == ()
+
+
+@pytest.mark.rule("S27")
+@pytest.mark.parametrize("number", [34, 40, 64])
+def test_a_signal_without_a_name_is_told_by_its_number(number: int) -> None:
+    text = how_it_ended(a_run(Phase.CLEAN, End(None, number)))
+    assert text.startswith(f"was ended by signal {number}")
+
+
+@pytest.mark.rule("S22", "S27")
+def test_every_rejection_by_a_run_says_how_that_run_ended() -> None:
+    for end in FAILURES:
+        how = "signal 9 (SIGKILL)" if end.signal else f"exit code {end.exit}"
+        for seen in (evidence(end), evidence(PASS, End(1), end)):
+            reason = judge(seen).reason
+            assert reason is not None
+            assert how in reason.text
+
+
+@pytest.mark.rule("S26")
+def test_name_files_names_five_files_in_order_and_counts_the_rest() -> None:
+    assert name_files([b"b", b"a"]) == "`a`, `b`"
+    assert name_files([b"%d" % n for n in range(5)]) == "`0`, `1`, `2`, `3`, `4`"
+    assert name_files([b"%d" % n for n in range(7)]) == "`0`, `1`, `2`, `3`, `4` and 2 more"
+
+
+@pytest.mark.rule("S15", "S26")
+def test_name_files_keeps_the_bytes_of_a_name_that_is_not_utf8() -> None:
+    assert name_files([b"\xff.py"]).encode("utf-8", "surrogateescape") == b"`\xff.py`"
