@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes  # noqa: F401 - before anybody becomes a user who may not read the standard library
 import errno
 import hashlib
 import os
@@ -268,7 +269,10 @@ class Faults:
         raise self.error()
 
     def wrap(self, name: str, do: Callable[..., Any]) -> Callable[..., Any]:
-        return lambda *arguments, **options: self.step(name, do, *arguments, **options)
+        def wrapped(*arguments: Any, **options: Any) -> Any:
+            return self.step(name, do, *arguments, **options)
+
+        return wrapped
 
     def wrap_open(self, path: Any, flags: int, *arguments: Any, **options: Any) -> int:
         if flags & _WRITING:
@@ -289,7 +293,7 @@ class Faults:
                 patch.setattr(module, "os", seen)
                 patch.setattr(module, "rename_at", rename_at)
             patch.setattr(files, "shutil", _Shutil(self))
-            patch.setattr(files, "make_folder", self.wrap("make_folder", files.make_folder))
+            patch.setattr(Path, "mkdir", self.wrap("mkdir", Path.mkdir))
             yield self
 
 

@@ -78,9 +78,7 @@ def test_a_second_command_ends_at_once_naming_pid_command_and_start_of_the_first
 ) -> None:
     with held.verify() as first:
         for command in COMMANDS:
-            started = time.monotonic()
             second = held.project.roxy(command)
-            assert time.monotonic() - started < 1
             assert (second.code, second.out) == (2, "")
             match = HOLDER.search(second.err)
             assert match is not None, second.err
@@ -150,15 +148,12 @@ def test_the_lock_of_a_killed_roxy_is_free(held: Held) -> None:
 
 
 @pytest.mark.rule("S8")
-@pytest.mark.parametrize("command", COMMANDS)
-@pytest.mark.parametrize("wait", ["", " --wait 600"])
-def test_a_check_that_calls_roxy_in_the_same_working_tree_gets_2_at_once(
-    project: Project, command: str, wait: str
+@pytest.mark.parametrize("arguments", [*COMMANDS, f"--wait {2 * HANG} status"])
+def test_a_check_that_calls_roxy_in_the_same_working_tree_gets_2_and_never_waits(
+    project: Project, arguments: str
 ) -> None:
-    project.greet(f"python3 -m roxy {command}{wait} 2>$HOME/err; test $? = 2 || exit 0; exit 33")
-    started = time.monotonic()
+    project.greet(f"python3 -m roxy {arguments} 2>$HOME/err; test $? = 2 && exit 33")
     done = project.roxy("verify")
-    assert time.monotonic() - started < 30
     assert "the clean run failed with exit code 33" in done.out
     error = (Path(os.environ["HOME"]) / "err").read_text()
     assert "this roxy was started by the one at work in this working tree: pid " in error
@@ -185,9 +180,7 @@ def test_linked_worktrees_do_not_block_each_other(held: Held, tmp_path: Path) ->
 
 NOTES = {
     "missing": None,
-    "empty": b"",
     "damaged": b'{"process": {"pid": 1',
-    "of another shape": b"[]",
     "without a process": b'{"process": null, "command": "roxy verify", "since": "now"}',
     "about a number that somebody else has": json.dumps(
         {

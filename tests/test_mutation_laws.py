@@ -50,6 +50,27 @@ def test_a_patch_by_git_diff_gives_exactly_the_edited_bytes(lab: Lab, data: st.D
     assert made(lab.scratch.fit("it.patch", patch, [os.fsencode(PATH)])) == {PATH: new}
 
 
+@pytest.mark.rule("S21")
+@KEEP
+@given(
+    old=st.lists(st.sampled_from(["a", "b", "", "}"]), max_size=20),
+    new=st.lists(st.sampled_from(["a", "b", "", "}"]), max_size=20),
+    attributes=st.sampled_from(["text", "text=auto", "text=auto ident", "text !text"]),
+    eol=st.sampled_from(["\n", "\r\n"]),
+)
+def test_line_ends_on_the_disk_survive(
+    lab: Lab, old: list[str], new: list[str], attributes: str, eol: str
+) -> None:
+    rule = f"* {attributes} eol={'lf' if eol == chr(10) else 'crlf'}\n"
+    lab.write(".gitattributes", rule.encode())
+    before, after = (eol.join(lines).encode() for lines in (old, new))
+    patch = patch_of(lab, before, after, 3)
+    assert b"\r" not in patch
+    fit = lab.scratch.fit("it.patch", patch, [os.fsencode(PATH)])
+    if old != new and before != after:
+        assert made(fit) == {PATH: after}
+
+
 @pytest.mark.rule("S20")
 @KEEP
 @given(data=st.data())

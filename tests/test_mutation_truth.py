@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import shutil
+import tracemalloc
 from typing import TYPE_CHECKING
 
 import pytest
 
-from lab import BROKEN, PATH, a_lab, text
+from lab import BROKEN, PATH, Lab, a_lab, made, text
 from roxy.core.misfit import FACTS, Code
+from roxy.core.mutation import Fit
 from roxy.core.patch import Fact
 
 if TYPE_CHECKING:
@@ -134,10 +137,12 @@ def test_a_file_that_is_none_any_more_cannot_be_read(tmp_path: Path, kind: str) 
 
 
 @pytest.mark.rule("S18")
-def test_hunks_out_of_order_are_not_followed(tmp_path: Path) -> None:
+def test_hunks_that_contradict_each_other_are_not_followed(tmp_path: Path) -> None:
     lab = a_lab(tmp_path)
     one, two = b"@@ -9 +9 @@\n-line 9\n+b\n", b"@@ -5 +5 @@\n-line 5\n+b\n"
     assert lab.reject(header("a/src/f.py", "b/src/f.py") + one + two)[0] == "patch-unclear"
+    contradicting = b"@@ -5,0 +10 @@\n+b\n"
+    assert lab.reject(header("a/src/f.py", "b/src/f.py") + contradicting)[0] == "patch-unclear"
 
 
 def test_every_fact_has_a_code() -> None:
@@ -215,6 +220,15 @@ def test_core_autocrlf_is_followed(tmp_path: Path, value: str, where: str) -> No
         assert lab.reject(patch)[0] == "cannot-convert-file"
     else:
         assert lab.reject(patch)[0] == "edited-since"
+
+
+@pytest.mark.rule("S21")
+def test_core_autocrlf_without_a_value_is_true(tmp_path: Path) -> None:
+    lab = a_lab(tmp_path, {PATH: text()})
+    with (lab.root / ".git" / "config").open("a") as config:
+        config.write("[core]\n\tautocrlf\n")
+    lab.write(PATH, CRLF)
+    assert lab.fit(lab.diff({PATH: BROKEN_CRLF})) == {PATH: BROKEN_CRLF}
 
 
 @pytest.mark.rule("S21")
@@ -319,6 +333,43 @@ def test_a_mutation_of_gitattributes_does_not_change_other_files(tmp_path: Path)
     lab = a_lab(tmp_path, {".gitattributes": b"* text\n", "a": b"1\n2\n", "z": b"1\n2\n"})
     changes = {".gitattributes": b"* eol=crlf\n", "a": b"1\n3\n", "z": b"1\n3\n"}
     assert lab.fit(lab.diff(changes)) == changes
+
+
+@pytest.mark.slow
+@pytest.mark.rule("S21")
+def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
+    lines = "".join(f"{number} some text that fills a line\n" for number in range(900_000))
+    old = lines.encode()
+    lab = a_lab(tmp_path, {PATH: old})
+    patch = lab.patch(PATH, old, old.replace(b"450000 some", b"450000 any"))
+    for above in (b"", b"new\n"):
+        lab.write(PATH, above + old)
+        tracemalloc.start()
+        try:
+            fit = lab.scratch.fit("it.patch", patch, [PATH.encode()])
+            assert tracemalloc.get_traced_memory()[1] < len(old) // 8
+        finally:
+            tracemalloc.stop()
+        assert made(fit) == {PATH: above + old.replace(b"450000 some", b"450000 any")}
+
+
+@pytest.mark.rule("S21")
+def test_few_processes_of_git_fit_a_mutation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shim, log, real = tmp_path / "bin" / "git", tmp_path / "log", shutil.which("git")
+    shim.parent.mkdir()
+    shim.write_text(f'#!/bin/sh\necho x >> "{log}"\nexec "{real}" "$@"\n')
+    shim.chmod(0o755)
+    maker = a_lab(tmp_path)
+    patch = maker.diff({PATH: BROKEN})
+    monkeypatch.setenv("PATH", f"{shim.parent}{os.pathsep}{os.environ['PATH']}")
+    lab = Lab.make(tmp_path / "repository", {})
+    log.unlink()
+    for expected in ("x\n" * 4, "x\n" * 2):  # its summary and two settings are asked once
+        log.write_text("")
+        assert isinstance(lab.scratch.fit("it.patch", patch, [PATH.encode()]), Fit)
+        assert log.read_text() == expected
 
 
 @pytest.mark.rule("S21")

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from roxy.core import splice as splicing
-from roxy.core.patch import Fact, Hunk, PatchError, are_in_order, parse, place
+from roxy.core.patch import Fact, Hunk, PatchError, are_in_order, is_consistent, parse, render
 from roxy.core.splice import Found, Span, group, locate, splice
 
 HEADER = b"diff --git a/f b/f\nindex 1234567..89abcde 100644\n--- a/f\n+++ b/f\n"
 
 
 def a_hunk(line: int, old: bytes, new: bytes = b"new\n") -> Hunk:
-    return Hunk(line, old, _count(old), new, _count(new), b"-%b+%b" % (old, new))
+    return Hunk(line, line, old, _count(old), new, _count(new), b"-%b+%b" % (old, new))
 
 
 def _count(text: bytes) -> int:
@@ -35,7 +36,7 @@ def spliced(source: bytes, *hunks: Hunk, shift: int = 0) -> bytes | None:
 @pytest.mark.rule("S17")
 def test_parse_reads_both_sides_of_a_hunk() -> None:
     (section,) = parse(HEADER + b"@@ -3,3 +3,3 @@ def f():\n a\n-b\n+c\n d\n")
-    assert section.hunks == (Hunk(2, b"a\nb\nd\n", 3, b"a\nc\nd\n", 3, b" a\n-b\n+c\n d\n"),)
+    assert section.hunks == (Hunk(2, 2, b"a\nb\nd\n", 3, b"a\nc\nd\n", 3, b" a\n-b\n+c\n d\n"),)
     assert (section.added, section.deleted) == (1, 1)
     assert (section.old_id, section.facts, section.header) == ("1234567", (), HEADER)
 
@@ -120,9 +121,16 @@ def test_are_in_order_finds_overlapping_hunks() -> None:
     assert not are_in_order([a_hunk(0, b"a\nb\n"), a_hunk(1, b"b\n")])
 
 
-def test_place_writes_numbers_from_which_git_cannot_slide() -> None:
+def test_is_consistent_finds_insertions_with_two_places() -> None:
+    hunks = [a_hunk(0, b""), a_hunk(3, b"d\n", b""), replace(a_hunk(7, b""), new_line=7)]
+    assert is_consistent(hunks)
+    assert not is_consistent([*hunks[:2], replace(hunks[2], new_line=8)])
+    assert is_consistent([replace(a_hunk(3, b"d\n"), new_line=9)])
+
+
+def test_render_writes_numbers_from_which_git_cannot_slide() -> None:
     hunks = [a_hunk(0, b""), a_hunk(3, b"d\n", b""), a_hunk(7, b"x\ny\n")]
-    assert [text for text in place(hunks, 10) if text.startswith(b"@@")] == [
+    assert [text for text in render(hunks, 10) if text.startswith(b"@@")] == [
         b"@@ -10,0 +11,1 @@\n",
         b"@@ -14,1 +15,0 @@\n",
         b"@@ -18,2 +18,1 @@\n",

@@ -59,22 +59,31 @@ def _open(path: Path) -> int:
 
 
 def _take(fd: int, note: Path, wait: float, interrupts: Interrupts) -> None:
+    if _try(fd):
+        return
+    _refuse_descendants_of_holder(note)
     started = time.monotonic()
     while not _try(fd):
         waited = time.monotonic() - started
-        holder = _holder(note)
-        if holder is not None and processes.descends_from(holder.who):
-            raise BusyError(
-                f"this roxy was started by the one at work in this working tree: {holder.words}",
-                hint="a check cannot ask roxy about the working tree that it runs in",
-            )
-        if waited >= wait and (holder is not None or waited >= _NOTE_AFTER):
-            raise BusyError(
-                "another roxy is at work in this working tree"
-                + (f": {holder.words}" if holder else ", and has not said which"),
-                hint="wait for it to end, or give --wait SECONDS",
-            )
+        if waited >= wait:
+            holder = _holder(note)
+            if holder is not None or waited >= _NOTE_AFTER:
+                raise BusyError(
+                    "another roxy is at work in this working tree"
+                    + (f": {holder.words}" if holder else ", and has not said which"),
+                    hint="wait for it to end, or give --wait SECONDS",
+                )
         interrupts.sleep(_EVERY)
+
+
+def _refuse_descendants_of_holder(note: Path) -> None:
+    """Raise `BusyError` where waiting is no use: the holder waits for the check that started us."""
+    holder = _holder(note)
+    if holder is not None and processes.descends_from(holder.who):
+        raise BusyError(
+            f"this roxy was started by the one at work in this working tree: {holder.words}",
+            hint="a check cannot ask roxy about the working tree that it runs in",
+        )
 
 
 def _try(fd: int) -> bool:

@@ -13,6 +13,7 @@ import hashlib
 import os
 import shutil
 import stat
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
@@ -20,7 +21,7 @@ from roxy.core.errors import DiskError
 from roxy.core.exchange import NO_LINKS, Rename, exchange, partial, rename_at
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
 BLOCK = 1 << 18
@@ -328,18 +329,32 @@ def _dress(fd: int, attributes: Attributes, mtime: int, *, owner_matters: bool =
         for name, value in attributes.xattrs.items():
             if present.get(name) != value:
                 _try_xattr(os.setxattr, fd, name, value)
-    os.fchmod(fd, attributes.mode)
-    os.utime(fd, ns=(mtime, mtime))
+    if stat.S_IMODE(os.fstat(fd).st_mode) != attributes.mode:
+        os.fchmod(fd, attributes.mode)
+    _date(fd, mtime)
 
 
-def _try_xattr(change: object, *arguments: object) -> None:
+def _try_xattr(change: Callable[..., None], fd: int, name: str, *value: bytes) -> None:
     """Change an extended attribute, unless only the system may (a security label, say)."""
-    assert callable(change)  # noqa: S101
     try:
-        change(*arguments)
-    except OSError as error:
-        if error.errno not in (errno.EPERM, errno.EACCES, errno.ENOTSUP, errno.ENODATA):
+        change(fd, name, *value)
+    except PermissionError:
+        if name.startswith("user."):
             raise
+    except OSError as error:
+        if error.errno not in (errno.ENOTSUP, errno.ENODATA):
+            raise
+
+
+def _date(fd: int, mtime: int) -> None:
+    """Give an open file its time; where it is somebody else's, which only takes the present, wait."""
+    try:
+        os.utime(fd, ns=(mtime, mtime))
+    except PermissionError:
+        os.utime(fd)
+        while (left := mtime - os.fstat(fd).st_mtime_ns) > 0:
+            time.sleep(left / 1e9)
+            os.utime(fd)
 
 
 def make_folders(tree: Tree, folder: bytes, modes: Mapping[bytes, int]) -> None:
@@ -347,21 +362,12 @@ def make_folders(tree: Tree, folder: bytes, modes: Mapping[bytes, int]) -> None:
     names = folder.split(b"/") if folder else []
     for depth in range(1, len(names) + 1):
         above, name = b"/".join(names[: depth - 1]), names[depth - 1]
-        mode = modes.get(b"/".join(names[:depth]), 0o755)
+        here = b"/".join(names[:depth])
         fd = tree.folder(above)
         with contextlib.suppress(FileExistsError):
-            _make_folder_at(fd, name, mode)
-            os.chmod(name, mode, dir_fd=fd)  # what mkdir cannot give: the bits above 0o777
+            os.mkdir(name, 0o700, dir_fd=fd)
+            os.chmod(name, modes.get(here, 0o755), dir_fd=fd)
             os.fsync(fd)
-
-
-def _make_folder_at(fd: int, name: bytes, mode: int) -> None:
-    """Make a folder that has its permissions from the start, whatever the umask."""
-    umask = os.umask(0)
-    try:
-        os.mkdir(name, mode, dir_fd=fd)
-    finally:
-        os.umask(umask)
 
 
 def set_folder_mode(tree: Tree, folder: bytes, mode: int) -> None:

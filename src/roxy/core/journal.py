@@ -141,7 +141,7 @@ class Journal:
         """Copy the files and write the entry, so that it all lasts."""
         files.make_folder(self._folder, lasting=True)
         self._tree.forget()
-        sleep(max(seconds_to_wait(self._mtime(edit.path), time.time_ns()) for edit in edits))
+        sleep(max(map(self._seconds_to_wait, edits)))
         originals = []
         folders: dict[bytes, int] = {}
         for number, edit in enumerate(edits):
@@ -149,10 +149,16 @@ class Journal:
                 originals.append(self._copied(edit, f"copy-{number}"))
                 self._note_folders(edit.path, folders)
             except OSError as error:
-                raise _not_copied(edit.path, error) from error
+                raise _not_read(edit.path, error) from error
         entry = _Entry(check, tuple(originals), folders)
         files.write(self._entry, _dump(entry), lasting=True)
         return entry
+
+    def _seconds_to_wait(self, edit: Edit) -> float:
+        try:
+            return seconds_to_wait(self._mtime(edit.path), time.time_ns())
+        except OSError as error:
+            raise _not_read(edit.path, error) from error
 
     def _copied(self, edit: Edit, copy: str) -> _Original:
         seen = self._tree.stat(edit.path)
@@ -189,23 +195,28 @@ class Journal:
                 original.mtime,
                 staging,
             )
-            seen = self._tree.look(original.path)
+            is_expected = displaced and not self._is_foreign(original, staging)
         except OSError as error:
             raise DiskError(
                 f"cannot write `{_text(original.path)}`: {error.strerror}",
                 hint="roxy puts a mutation into the file itself and needs to write it",
             ) from error
-        self._latest = max(self._latest, original.mtime)
-        if not displaced or self._is_foreign(original, staging):
+        if not is_expected:
             if displaced and files.put_back(self._tree, original.path, staging):
                 self._keep_displaced(original, staging, patched)
                 standing.remove(original)  # the file is somebody else's again
             raise ChangedMeanwhileError([original.path])
         files.remove(staging)
         files.remove(edit.source)
-        if seen is None:
-            raise ChangedMeanwhileError([original.path])
-        return self._tree.stat(original.path)
+        return self._look_at_placed(original.path)
+
+    def _look_at_placed(self, path: bytes) -> os.stat_result:
+        try:
+            seen = self._tree.stat(path)
+        except OSError as error:
+            raise _not_read(path, error) from error
+        self._latest = max(self._latest, seen.st_mtime_ns)
+        return seen
 
     def _staging(self, original: _Original) -> Path:
         """Return where a file stands right before, and what it displaced right after, a place."""
@@ -217,15 +228,14 @@ class Journal:
     def _keep_displaced(self, original: _Original, staging: Path, patched: Patched) -> int:
         """Keep what stands at `staging` if roxy did not write it, drop it otherwise.
 
-        Return its modification time, 0 when nothing is there.
+        Return the modification time of what is kept, else 0.
         """
-        try:
-            mtime = os.lstat(staging).st_mtime_ns
-        except FileNotFoundError:
+        if not os.path.lexists(staging):
             return 0
         if not self._is_foreign(original, staging):
             files.remove(staging)
-            return mtime
+            return 0
+        mtime = os.lstat(staging).st_mtime_ns
         kept = Kept(original.path, self._new_place(original.path))
         files.make_folder(self._kept, lasting=True)
         files.rename(staging, kept.place)
@@ -270,8 +280,8 @@ class Journal:
             held = self._held(path)
             if held == original.original and self._is_as_it_was(original):
                 return
-            if _holds(copy) != original.original:
-                self._leave_as_put_back(original, held, patched)
+            if (copied := _holds(copy)) != original.original:
+                self._leave_as_put_back(original, held, copied, patched)
                 return
             previous = max(previous, self._mtime(path))
             if isinstance(held, str):
@@ -284,33 +294,35 @@ class Journal:
             except FileExistsError:  # saved by somebody at this very moment
                 self._keep_displaced(original, staging, patched)
                 continue
-            self._latest = max(self._latest, mtime)
+            self._latest = max(self._latest, mtime, self._mtime(path))
             patched.restored.append(path)
             if isinstance(held, bytes) and not displaced:
                 patched.deleted.append(path)
-            written = self._keep_displaced(original, staging, patched)
-            is_dated_later = not displaced or written <= previous
-            if is_dated_later and self._held(path) == original.original:
+            saved = self._keep_displaced(original, staging, patched)
+            if saved <= previous and self._held(path) == original.original:
                 return
-            previous = max(mtime, written)
+            previous = max(mtime, saved)
         raise OSError(0, "somebody keeps writing to it")
 
     def _leave_as_put_back(
-        self, original: _Original, held: bytes | str | None, patched: Patched
+        self,
+        original: _Original,
+        held: bytes | str | None,
+        copied: bytes | None,
+        patched: Patched,
     ) -> None:
         """Accept a file that was put back before a kill and edited since.
 
         What was put back is a hard link of its copy, so such an edit shows in the copy too.
         """
-        copy = self._folder / original.copy
-        if _holds(copy) is None:
+        if copied is None:
             raise OSError(0, "its copy cannot be read")
         if not isinstance(held, bytes) or held == original.mutated:
             raise OSError(0, "its copy is damaged")
-        if not os.path.samestat(self._tree.stat(original.path), copy.stat()):
+        if held != copied:
             kept = Kept(original.path, self._new_place(original.path))
             files.make_folder(self._kept, lasting=True)
-            files.rename(copy, kept.place)
+            files.rename(self._folder / original.copy, kept.place)
             patched.kept.append(kept)
 
     def _is_as_it_was(self, original: _Original) -> bool:
@@ -332,8 +344,9 @@ class Journal:
             elif not stat.S_ISDIR(seen.st_mode):
                 patched.kept.append(self._keep(here))
                 files.make_folders(self._tree, here, modes)
-            elif stat.S_IMODE(seen.st_mode) & 0o700 != modes[here] & 0o700:
-                files.set_folder_mode(self._tree, here, modes[here])
+            elif stat.S_IMODE(seen.st_mode) != modes[here]:
+                with contextlib.suppress(PermissionError):  # not ours; it may do as it is
+                    files.set_folder_mode(self._tree, here, modes[here])
 
     def _held(self, path: bytes) -> bytes | str | None:
         """Return the SHA-256 of a regular file, None for nothing, a word for anything else."""
@@ -447,8 +460,8 @@ class Journal:
         )
 
 
-def _not_copied(path: bytes, error: OSError) -> Exception:
-    """Return what it means that a file which was read before cannot be copied now."""
+def _not_read(path: bytes, error: OSError) -> Exception:
+    """Return what it means that a file which was read before cannot be read now."""
     gone = (FileNotFoundError, NotADirectoryError, PermissionError, files.NotRegularError)
     if isinstance(error, gone) or error.errno == errno.ELOOP:
         return ChangedMeanwhileError([path])
@@ -464,7 +477,10 @@ def _kept_fault(kept: Kept) -> Fault:
 
 
 def _holds(path: Path) -> bytes | None:
-    """Return the SHA-256 of one of roxy's own regular files, None for anything else."""
+    """Return the SHA-256 of one of roxy's own regular files, None for anything else.
+
+    Raises `OSError` when the disk fails.
+    """
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:

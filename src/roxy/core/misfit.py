@@ -11,7 +11,7 @@ class Code(StrEnum):
     """Stable names for programs (S18-S21)."""
 
     UNCLEAR = "patch-unclear"
-    """Git and roxy do not read the same in it, or its hunks are out of order."""
+    """Git and roxy do not read the same in it, or its hunks contradict each other."""
     CREATES = "creates-file"
     DELETES = "deletes-file"
     RENAMES = "renames-file"
@@ -36,7 +36,7 @@ class Code(StrEnum):
     SCATTERED = "lines-scattered"
     """Each hunk has one place, but they did not all move by the same distance."""
     NO_LINES = "lines-unknown"
-    """A hunk without a single old line, for a file that is not the one it was made from."""
+    """A hunk without a single old line, where only such lines could tell its place."""
     GIT_REFUSES = "git-refuses"
     GIT_DIFFERS = "git-differs"
     """Git makes other bytes of it than roxy."""

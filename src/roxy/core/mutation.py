@@ -7,6 +7,7 @@ proof, in which git applies the same patch to the same bytes; the outcome as it 
 
 from __future__ import annotations
 
+import hashlib
 import os
 import stat
 from collections import Counter
@@ -68,7 +69,7 @@ class Scratch:
         self._repository = repository
         self._tree = tree
         self._desk = Desk(repository)
-        self._last: tuple[bytes, tuple[Summary, ...] | None] | None = None
+        self._summaries: dict[bytes, tuple[Summary, ...] | None] = {}
         self._shelves: dict[str, int] = {}
 
     def unreadable(self, patch: bytes) -> str | None:
@@ -80,9 +81,11 @@ class Scratch:
         return tuple(summary.path for summary in self._summary(patch) or ())
 
     def _summary(self, patch: bytes) -> tuple[Summary, ...] | None:
-        if self._last is None or self._last[0] != patch:
-            self._last = patch, proof.summarise(self._desk, patch)
-        return self._last[1]
+        """Ask git once for each patch."""
+        key = hashlib.sha256(patch).digest()
+        if key not in self._summaries:
+            self._summaries[key] = proof.summarise(self._desk, patch)
+        return self._summaries[key]
 
     def fit(self, mutation: str, patch: bytes, covered: Collection[bytes]) -> Fit | Misfit:
         """Return what a mutation makes of the covered files as they are now.

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
 _HUNK = re.compile(rb"@@ -([0-9]{1,15})(?:,([0-9]{1,15}))? \+([0-9]{1,15})(?:,([0-9]{1,15}))? @@")
-_INDEX = re.compile(rb"index ([0-9A-Fa-f]{4,64})\.\.[0-9A-Fa-f]{4,64}(?: [0-7]+)?\r?\n?")
+_INDEX = re.compile(rb"index ([0-9A-Fa-f]{4,64})\.\.[0-9A-Fa-f]{4,64}(?: [0-7]+)?\r?")
 _MARKER = b"\\ "
 _SHORTEST_MARKER = 12
 """Git takes a shorter line that begins like the marker for damage."""
@@ -67,6 +67,8 @@ class Hunk:
 
     line: int
     """How many lines of the old file stand above it."""
+    new_line: int
+    """How many lines of the new file do, as the patch says; hand-made patches are often wrong."""
     old: bytes
     """The lines that must be there, context and deleted ones; empty for a bare insertion."""
     old_count: int
@@ -193,7 +195,7 @@ def _plain_section(reader: _Reader) -> Section:
 
 def _rest_of_section(reader: _Reader, start: int) -> Section:
     header = reader.since(start)
-    lines = header.splitlines(keepends=True)
+    lines = header.split(b"\n")
     hunks = []
     while reader.peek().startswith(b"@@ -"):
         hunks.append(_hunk(reader))
@@ -237,8 +239,10 @@ def _hunk(reader: _Reader) -> tuple[Hunk, int, int]:
     match = _HUNK.match(reader.peek())
     if match is None:
         raise PatchError("the header of a hunk cannot be read")
-    start, old_left, _, new_left = (1 if group is None else int(group) for group in match.groups())
-    old_count, new_count = old_left, new_left
+    old_start, old_count, new_start, new_count = (
+        1 if group is None else int(group) for group in match.groups()
+    )
+    old_left, new_left = old_count, new_count
     reader.next()
     body = reader.at
     sides = _Sides()
@@ -256,7 +260,8 @@ def _hunk(reader: _Reader) -> tuple[Hunk, int, int]:
         sides.take(reader.peek())
         reader.next()
     hunk = Hunk(
-        line=start - 1 if old_count else start,
+        line=old_start - 1 if old_count else old_start,
+        new_line=new_start - 1 if new_count else new_start,
         old=b"".join(sides.old),
         old_count=old_count,
         new=b"".join(sides.new),
@@ -326,7 +331,20 @@ def are_in_order(hunks: Sequence[Hunk]) -> bool:
     return True
 
 
-def place(hunks: Iterable[Hunk], shift: int) -> Iterator[bytes]:
+def is_consistent(hunks: Iterable[Hunk]) -> bool:
+    """Say whether both line numbers of every bare insertion mean one place.
+
+    There is no text to tell which of them is right, and git goes by the one that roxy does not.
+    """
+    grown = 0
+    for hunk in hunks:
+        if not hunk.old and hunk.new_line != hunk.line + grown:
+            return False
+        grown += hunk.new_count - hunk.old_count
+    return True
+
+
+def render(hunks: Iterable[Hunk], shift: int) -> Iterator[bytes]:
     """Yield the text of hunks, each exactly `shift` lines below the place that it states.
 
     `git apply` looks for a hunk from the line number of its new side on, so that is the one that

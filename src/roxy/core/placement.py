@@ -15,7 +15,7 @@ from roxy.core import files
 from roxy.core.conversion import content
 from roxy.core.errors import GitError
 from roxy.core.misfit import Code, MisfitError, name
-from roxy.core.patch import are_in_order
+from roxy.core.patch import are_in_order, is_consistent
 from roxy.core.splice import locate, splice
 
 if TYPE_CHECKING:
@@ -75,6 +75,10 @@ def place(desk: Desk, path: bytes, section: Section, stored: Path) -> Placed:
     """
     if not are_in_order(section.hunks):
         raise MisfitError(Code.UNCLEAR, f"has hunks for {name(path)} that are not in order")
+    if not is_consistent(section.hunks):
+        raise MisfitError(
+            Code.UNCLEAR, f"has a hunk for {name(path)} whose line numbers contradict each other"
+        )
     return _Placement(desk, path, section, stored).decide()
 
 
@@ -160,8 +164,7 @@ class _Placement:
         if self.stored.stat().st_size and not all(hunk.old for hunk in hunks):
             raise self._misfit(
                 Code.NO_LINES,
-                f"a part of it names no line of {name(self.path)}, which is not the file that it"
-                " was made from",
+                f"a part of it names no line of {name(self.path)}, so nothing says where that goes",
             )
         placed = self._splice(self.stored, 0)
         if placed is not None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from roxy.core import files
 from roxy.core.errors import GitError
 from roxy.core.misfit import Code, MisfitError, name
-from roxy.core.patch import place as placed_text
+from roxy.core.patch import render
 from roxy.core.private_git import SHA1, SHA256
 from roxy.core.splice import Group, Span, group
 
@@ -129,7 +129,7 @@ def _lay_out(part: Part, groups: Sequence[Group], tree: Path, text: list[bytes])
     text.append(part.section.header)
     if part.section.binary is not None:
         text.append(part.section.binary)
-    text += placed_text(groups[0].hunks, groups[0].shift)
+    text += render(groups[0].hunks, groups[0].shift)
 
 
 def _lay_out_pieces(
@@ -145,7 +145,7 @@ def _lay_out_pieces(
             b"diff --git a/%(name)b b/%(name)b\n--- a/%(name)b\n+++ b/%(name)b\n"
             % {b"name": b"%d/%d" % (number, piece)}
         )
-        text += placed_text(some.hunks, some.shift)
+        text += render(some.hunks, some.shift)
 
 
 def _copy(source: Path, span: Span, to: Path, mode: int) -> None:
@@ -202,12 +202,13 @@ def _modes(tree: Path) -> dict[bytes, int]:
     left = [b""]
     while left:
         folder = left.pop()
-        for entry in os.scandir(os.path.join(os.fsencode(tree), folder)):
-            path = os.path.join(folder, entry.name)
-            if entry.is_dir(follow_symlinks=False):
-                left.append(path)
-            else:
-                modes[path] = entry.stat(follow_symlinks=False).st_mode
+        with os.scandir(os.path.join(os.fsencode(tree), folder)) as entries:
+            for entry in entries:
+                path = os.path.join(folder, entry.name)
+                if entry.is_dir(follow_symlinks=False):
+                    left.append(path)
+                else:
+                    modes[path] = entry.stat(follow_symlinks=False).st_mode
     return modes
 
 

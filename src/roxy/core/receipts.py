@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import re
 import time
@@ -32,7 +33,10 @@ _SHA256_DIGITS = 64
 _LOOKED_AT = 300
 """Receipts that are read for past durations, the newest; reading more would take longer than it
 is worth."""
-_UNUSABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
+_UNUSABLE = (
+    *(OSError, ValueError, KeyError, TypeError),
+    *(AttributeError, RecursionError, OverflowError),
+)
 """What a receipt that is damaged, or that roxy did not write, can lead to."""
 _NAME = re.compile(rf"[0-9T.]+Z-(?:none|[0-9a-f]{{12}})-[0-9a-f]{{{_SHA256_DIGITS}}}\.json")
 
@@ -191,8 +195,10 @@ def past_seconds(state: Path, checks: Iterable[Check]) -> dict[str, float]:
             receipt = _read(folder / name)
             check = f"{receipt['check']['claim']}/{receipt['check']['check']}"
             if check in wanted and receipt["result"] == Result.VERIFIED:
-                found[check] = sum(float(run["seconds"]) for run in receipt["runs"])
-                wanted.remove(check)
+                seconds = sum(float(run["seconds"]) for run in receipt["runs"])
+                if math.isfinite(seconds):
+                    found[check] = seconds
+                    wanted.remove(check)
         except _UNUSABLE:
             continue
     return found
