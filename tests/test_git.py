@@ -134,8 +134,7 @@ def test_a_subdirectory_leads_to_the_top(project: Project, folder: str) -> None:
     repository = found(start)
     assert repository.root == project.root
     assert repository.git_dir == project.root / ".git"
-    assert os.path.samefile(repository.state.parent, project.root / ".git")
-    assert repository.state.name == "roxy"
+    assert repository.state == project.root / ".git/roxy"
 
 
 @pytest.mark.rule("S4")
@@ -271,6 +270,18 @@ def test_a_separate_git_dir_holds_the_state(tmp_path: Path) -> None:
         "roxy.toml",
         "src",
     ]
+
+
+@pytest.mark.rule("S4", "S5", "S7")
+def test_links_on_the_way_lead_to_where_they_point(project: Project, tmp_path: Path) -> None:
+    project.write("roxy.toml", "")
+    project.write("src/a", "")
+    (tmp_path / "to-src").symlink_to(project.root / "src")
+    (project.root / ".git").rename(tmp_path / "git-dir")
+    (project.root / ".git").symlink_to(tmp_path / "git-dir")
+    repository = found(tmp_path / "to-src")
+    assert repository.root == project.root
+    assert repository.state == tmp_path / "git-dir/roxy"
 
 
 @pytest.mark.rule("S7")
@@ -436,6 +447,8 @@ def test_git_variables_of_the_caller_change_no_answer(project: Project) -> None:
     }:
         assert everything_said(found(project.root, **{name: value})) == plain, name
     assert everything_said(found(project.root, **settings)) == plain
+    above = {"GIT_CEILING_DIRECTORIES": str(project.root)}
+    assert everything_said(found(project.root / "src", **above)) == plain
 
 
 @pytest.mark.rule("S6")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from roxy.cli import exit_codes
@@ -27,6 +28,9 @@ def run(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
     except Interrupted as interruption:
         code = exit_codes.of_signal(interruption.signum)
         _tell_interruption(invocation, interruption.signum, wants_json=wants_json)
+    except OSError as error:
+        code = exit_codes.CANNOT_JUDGE
+        _tell(invocation, [_refusal(error)], wants_json=wants_json)
     except Exception as error:  # noqa: BLE001 - a bug must not look like an answer
         code = exit_codes.CANNOT_JUDGE
         _tell(invocation, [_bug(invocation, error)], wants_json=wants_json)
@@ -60,6 +64,17 @@ def _print_error_document(invocation: Invocation, faults: Sequence[Fault]) -> No
     from roxy.reports import json  # noqa: PLC0415 - most calls do not need it
 
     invocation.streams.out.write(json.error_document(faults))
+
+
+def _refusal(error: OSError) -> Fault:
+    """Say what the system would not do, where nothing closer to it had better words."""
+    name = error.filename
+    where = os.fsdecode(name) if isinstance(name, (str, bytes)) else None
+    return Fault(
+        f"the system refuses: {error.strerror or error}",
+        where=where,
+        hint="see to permissions, space and limits (`ulimit -a`), then run the same command again",
+    )
 
 
 def _bug(invocation: Invocation, error: Exception) -> Fault:

@@ -39,13 +39,48 @@ def exclusive(state: Path, command: str, wait: float, interrupts: Interrupts) ->
     another. Raises `BusyError` naming the holder, `DiskError` when there can be no lock.
     """
     files.make_folder(state)
-    fd = _open(state / "exclusive.lock")
+    note = state / "holder.json"
+    fd = _take(state / "exclusive.lock", note, wait, interrupts)
     try:
-        _take(fd, state / "holder.json", wait, interrupts)
-        files.write(state / "holder.json", _note(command))
+        with contextlib.suppress(DiskError):  # a full disk must not keep a restore from happening
+            files.write(note, _note(command))
         yield
     finally:
         os.close(fd)
+
+
+def _take(path: Path, note: Path, wait: float, interrupts: Interrupts) -> int:
+    fd = _try(path, note)
+    if fd is not None:
+        return fd
+    _refuse_descendants_of_holder(note)
+    started = time.monotonic()
+    while (fd := _try(path, note)) is None:
+        waited = time.monotonic() - started
+        if waited >= wait:
+            holder = _holder(note)
+            if holder is not None or waited >= _NOTE_AFTER:
+                raise BusyError(
+                    "another roxy is at work in this working tree"
+                    + (f": {holder.words}" if holder else ", and has not said which"),
+                    hint="wait for it to end, or give --wait SECONDS",
+                )
+        interrupts.sleep(_EVERY)
+    return fd
+
+
+def _try(path: Path, note: Path) -> int | None:
+    """Return the locked file, or None while somebody else has it.
+
+    Also when that one's lock was removed from under it: then its note is about a living process.
+    """
+    fd = _open(path)
+    if _lock(fd) and _is_file_at(fd, path):
+        holder = _holder(note)
+        if holder is None or holder.who.pid == os.getpid():
+            return fd
+    os.close(fd)
+    return None
 
 
 def _open(path: Path) -> int:
@@ -58,22 +93,11 @@ def _open(path: Path) -> int:
         ) from error
 
 
-def _take(fd: int, note: Path, wait: float, interrupts: Interrupts) -> None:
-    if _try(fd):
-        return
-    _refuse_descendants_of_holder(note)
-    started = time.monotonic()
-    while not _try(fd):
-        waited = time.monotonic() - started
-        if waited >= wait:
-            holder = _holder(note)
-            if holder is not None or waited >= _NOTE_AFTER:
-                raise BusyError(
-                    "another roxy is at work in this working tree"
-                    + (f": {holder.words}" if holder else ", and has not said which"),
-                    hint="wait for it to end, or give --wait SECONDS",
-                )
-        interrupts.sleep(_EVERY)
+def _is_file_at(fd: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(fd), os.lstat(path))
+    except OSError:
+        return False
 
 
 def _refuse_descendants_of_holder(note: Path) -> None:
@@ -86,7 +110,7 @@ def _refuse_descendants_of_holder(note: Path) -> None:
         )
 
 
-def _try(fd: int) -> bool:
+def _lock(fd: int) -> bool:
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
@@ -119,4 +143,4 @@ def _holder(note: Path) -> _Holder | None:
         words = f"pid {who.pid}, `{value['command']}`, since {value['since']}"
     except (OSError, ValueError, TypeError, KeyError):
         return None
-    return _Holder(who, words) if processes.is_same(who) else None
+    return _Holder(who, words) if processes.is_running(who) else None

@@ -180,7 +180,8 @@ def place(
     (another device, a folder or an owner that is not ours) what a file holds is copied to `staging`
     and the file is overwritten right after. The file becomes a hard link of `source` where that can
     be, which costs no space; it gets these attributes and this time. The folders on the way must
-    exist. Lasting when it returns. Raises `OSError`; then `staging` may be there too.
+    exist. Lasting when it returns. Raises `OSError`; then `staging` may be there too. It is
+    `FileExistsError` or `NotRegularError` when somebody put something there at this very moment.
     """
     folder_path, name = os.path.split(path)
     folder = tree.folder(folder_path)
@@ -266,11 +267,11 @@ def _overwrite(
 
 
 def _copy_aside(folder: int, name: bytes, staging: Path) -> None:
+    seen = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    if not stat.S_ISREG(seen.st_mode):
+        raise NotRegularError(errno.EINVAL, "not a regular file", name)
     source = _open_anyway(folder, name, _READ)
     try:
-        seen = os.fstat(source)
-        if not stat.S_ISREG(seen.st_mode):
-            raise NotRegularError(errno.EINVAL, "not a regular file", name)
         copy_in(source, partial(staging))
     finally:
         os.close(source)
@@ -388,9 +389,9 @@ def open_up(tree: Tree, path: bytes) -> None:
 def _open_up(folder: int, name: bytes) -> None:
     seen = os.stat(name, dir_fd=folder, follow_symlinks=False)
     if stat.S_ISDIR(seen.st_mode):
-        _chmod(folder, name, stat.S_IMODE(seen.st_mode) | 0o700)
+        _chmod(folder, name, stat.S_IMODE(seen.st_mode) | stat.S_IRWXU)
     elif stat.S_ISREG(seen.st_mode) and seen.st_nlink == 1:
-        _chmod(folder, name, stat.S_IMODE(seen.st_mode) | 0o600)
+        _chmod(folder, name, stat.S_IMODE(seen.st_mode) | stat.S_IRUSR | stat.S_IWUSR)
     else:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), name)
 
@@ -445,16 +446,16 @@ def _copy(path: Path, to: Path) -> None:
     seen = path.lstat()
     kind, mode = stat.S_IFMT(seen.st_mode), stat.S_IMODE(seen.st_mode)
     if kind == stat.S_IFDIR:
-        if mode & 0o700 != 0o700:
-            os.chmod(path, mode | 0o700)
+        if mode & stat.S_IRWXU != stat.S_IRWXU:
+            os.chmod(path, mode | stat.S_IRWXU)
         os.mkdir(to)
         for name in os.listdir(path):
             _copy(path / name, to / name)
         shutil.copystat(path, to)
         sync_folder(to)
     elif kind == stat.S_IFREG:
-        if not mode & 0o400 and seen.st_nlink == 1:
-            os.chmod(path, mode | 0o400)
+        if not mode & stat.S_IRUSR and seen.st_nlink == 1:
+            os.chmod(path, mode | stat.S_IRUSR)
         shutil.copy2(path, to)
         _sync(to, os.O_RDONLY)
     elif kind == stat.S_IFLNK:

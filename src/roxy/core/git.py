@@ -48,6 +48,8 @@ _LEFT_OUT = re.compile(
     rb"could not open directory .*: (?!No such file or directory$|Not a directory$)", re.MULTILINE
 )
 """What git prints when it lists nothing of a folder that is there; it ends with 0 all the same."""
+_PATIENCE = 300
+"""Seconds that one question to git may take; one about a million files takes a few."""
 _ARGUMENTS_AT_ONCE = 60_000
 """Bytes of path arguments for one call, well below every system's limit."""
 
@@ -134,7 +136,14 @@ def call(
             stderr=subprocess.PIPE,
             process_group=0,  # Ctrl-C is roxy's to handle
             check=False,
+            timeout=_PATIENCE,
         )
+    except subprocess.TimeoutExpired as error:
+        raise GitError(
+            f"`git {_words(arguments)}` did not end within {_PATIENCE} seconds",
+            where=os.fsdecode(cwd),
+            hint="see what it waits for: a FIFO named `.gitignore` or `.gitattributes`, say",
+        ) from error
     except (FileNotFoundError, PermissionError) as error:
         if shutil.which("git", path=env.get("PATH")) is not None:
             raise
@@ -142,6 +151,13 @@ def call(
             "`git` is not on PATH", hint="install git 2.31 or newer, or mend PATH"
         ) from error
     return Answer(done.returncode, done.stdout or b"", done.stderr)
+
+
+def _words(arguments: Sequence[str | bytes]) -> str:
+    """Return the name of the git command that some arguments are for, options left out."""
+    skipped = ("-", "core.", "submodule.")
+    words = [os.fsdecode(one) for one in arguments]
+    return next((word for word in words if not word.startswith(skipped)), "")
 
 
 @dataclass(frozen=True)
@@ -350,7 +366,7 @@ def find_repository(start: Path, environ: Mapping[str, str]) -> Repository:
     root, git_dir, state = (Path(os.fsdecode(group)) for group in match.groups())
     root = root.resolve()
     _reject_foreign_worktree(start, root, git_dir)
-    repository = Repository(root, git_dir, (start / state).absolute(), dict(environ))
+    repository = Repository(root, git_dir, (start / state).resolve(), dict(environ))
     if not os.path.lexists(root / os.fsdecode(MANIFEST)):
         raise GitError(
             "there is no `roxy.toml`",

@@ -1,7 +1,7 @@
 """Signals, turned into a flag that work looks at where it can stop (S32).
 
-Nothing is ever raised out of a handler: a file that is being put back is put back, however many
-signals come.
+A file that is being put back is put back, however many signals come: a handler raises only inside
+`breakable`, where nothing but reading goes on.
 """
 
 from __future__ import annotations
@@ -10,11 +10,13 @@ import os
 import select
 import signal
 import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from roxy.core.errors import Interrupted
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from types import FrameType
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -25,6 +27,7 @@ class Interrupts:
 
     def __init__(self) -> None:
         self._pending: int | None = None
+        self._is_breakable = False
         self._before: dict[signal.Signals, Any] = {}
         self._awake, self._wake = os.pipe()  # not inherited by anybody
         os.set_blocking(self._awake, False)
@@ -52,6 +55,21 @@ class Interrupts:
     def _note(self, signum: int, _frame: FrameType | None) -> None:
         if self._pending is None:
             self._pending = signum
+            if self._is_breakable:
+                raise Interrupted(signum)
+
+    @contextmanager
+    def breakable(self) -> Iterator[None]:
+        """Let a signal raise `Interrupted` at once, in work that may take long or hang (S32).
+
+        For reading and asking git only: whatever is cut off must need no undoing.
+        """
+        self._is_breakable = True
+        try:
+            self.check()
+            yield
+        finally:
+            self._is_breakable = False
 
     @property
     def pending(self) -> int | None:

@@ -196,6 +196,8 @@ class Journal:
                 staging,
             )
             is_expected = displaced and not self._is_foreign(original, staging)
+        except (FileExistsError, files.NotRegularError) as error:
+            raise ChangedMeanwhileError([original.path]) from error
         except OSError as error:
             raise DiskError(
                 f"cannot write `{_text(original.path)}`: {error.strerror}",
@@ -288,10 +290,8 @@ class Journal:
                 patched.kept.append(self._keep(path))
             mtime = self._forward(previous)
             try:
-                displaced = files.place(
-                    self._tree, path, copy, original.attributes, mtime, staging
-                )
-            except FileExistsError:  # saved by somebody at this very moment
+                displaced = files.place(self._tree, path, copy, original.attributes, mtime, staging)
+            except (FileExistsError, files.NotRegularError):  # put there at this very moment
                 self._keep_displaced(original, staging, patched)
                 continue
             self._latest = max(self._latest, mtime, self._mtime(path))

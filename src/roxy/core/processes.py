@@ -82,6 +82,12 @@ def is_same(who: Identity) -> bool:
     return identity(who.pid) == who
 
 
+def is_running(who: Identity) -> bool:
+    """Say whether that very process is still at work."""
+    process = _linux_process(who.pid) if _LINUX else _ps_process(who.pid)
+    return process is not None and not process.is_zombie and is_same(who)
+
+
 def descends_from(who: Identity) -> bool:
     """Say whether this process was started by that one, or by something that it started."""
     parents = {process.pid: process.parent for process in table()}

@@ -57,7 +57,8 @@ def open_session(
     with a line for each thing (S33). On the way out, waits until the clock has passed every time
     that was given to a file (S30). Raises any `RoxyError` of the parts, and `Interrupted`.
     """
-    repository = find_repository(start, environ)
+    with interrupts.breakable():
+        repository = find_repository(start, environ)
     with exclusive(repository.state, command, wait, interrupts):
         tree = Tree(repository.root)
         journal = Journal(repository.state, tree)

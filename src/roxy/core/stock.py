@@ -38,6 +38,11 @@ class Stock:
 
 def take_stock(session: Session) -> Stock:
     """Look at everything and write nothing. Raises `ConfigError`, `LockfileError`, `DiskError`."""
+    with session.interrupts.breakable():
+        return _take_stock(session)
+
+
+def _take_stock(session: Session) -> Stock:
     manifest = session.manifest
     lock = lockfile.read(session.tree.fd)
     covered = coverage.find_covered(session.repository, session.tree, manifest.checks)
@@ -106,7 +111,7 @@ def _kept(folder: Path) -> list[str]:
     """Name what was kept of somebody's edits, until they have taken it out of there (S29)."""
     try:
         names = sorted(os.listdir(folder))
-    except FileNotFoundError:
+    except OSError:
         return []
     if not names:
         return []

@@ -58,6 +58,12 @@ class Place:
     column: int
 
 
+_ENDLESS_KEY = re.compile(
+    r"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){100}"""
+)
+"""Parts of a key, more than anybody writes: the parser takes time by their number squared."""
+
+
 class TomlError(ValueError):
     """Bytes that are no TOML. The text goes on after the file's name: "is not UTF-8"."""
 
@@ -98,6 +104,8 @@ def place_of(text: str, offset: int) -> Place:
 def parse(text: str) -> dict[str, Any]:
     """Return the values of a TOML document. Raises `TomlError`."""
     text = normal(text)
+    if _ENDLESS_KEY.search(text):
+        raise TomlError("holds a key with too many dots")
     try:
         return tomllib.loads(text)
     except RecursionError as error:

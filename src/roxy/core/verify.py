@@ -91,6 +91,7 @@ def verify_check(check: Check, patches: Sequence[bytes], place: Workspace) -> Ou
     The evidence is for the files as they were before anything of the check ran. Raises
     `Interrupted` and `RoxyError`; the tree is as it was in any case but `RestoreError`.
     """
+    place.begin()
     before = place.digests(place.covered(check, strict=True))
     attempt = _Try(check, patches, place)
     watch = _Watch(place, place.stamps(before))
@@ -186,31 +187,58 @@ def verify(
     `ConfigError`, `LockfileError` and more before the first run; an `Interrupted` carries the
     report of what was finished (S32).
     """
-    manifest = session.manifest
-    selected = plan.select(manifest, names)
-    lock, trouble = _read_lock(session, everything)
-    covered = coverage.find_covered(session.repository, session.tree, manifest.checks)
-    standings = {one.check.id: one for one in take_standings(session, covered.files, lock)}
-    jobs = [
-        check for check in selected if everything or standings[check.id].state is not State.VERIFIED
-    ]
-    recorder = Recorder(session.tree, session.repository.state, lock.only(manifest.checks))
+    with session.interrupts.breakable():
+        work = _work(session, names, everything=everything)
+    manifest, trouble = session.manifest, work.trouble
+    recorder = Recorder(session.tree, session.repository.state, work.lock.only(manifest.checks))
     if not locked and trouble is None:
         recorder.write()
-    tally = _Tally(manifest, selected, standings)
+    tally = _Tally(manifest, work)
     listeners: list[Emit] = [tally] if locked else [recorder, tally]
     try:
-        _try_all(session, jobs, listeners, emit)
+        _try_all(session, work.jobs, listeners, emit)
     except Interrupted as interrupted:
         interrupted.report = tally.report(interrupted=interrupted.signum)
+        if not locked:
+            recorder.write()  # whatever a check made of it meanwhile (S32)
         raise
     if not locked:
         recorder.write()
         return tally.report()
-    return tally.report(lock_differences=_differences(lock, tally.lock, trouble))
+    now, trouble_now = _read_lock(session, everything=True)
+    differences = (
+        *_differences(work.lock, tally.lock, trouble),
+        *_differences(now, tally.lock, trouble_now),  # a check may have written it meanwhile
+    )
+    return tally.report(lock_differences=tuple(dict.fromkeys(differences)))
 
 
-def _read_lock(session: Session, everything: bool) -> tuple[Lockfile, str | None]:  # noqa: FBT001
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """What there is to do."""
+
+    selected: tuple[Check, ...]
+    standings: Mapping[str, Standing]
+    """Of every check, by its id, before anything runs."""
+    jobs: tuple[Check, ...]
+    lock: Lockfile
+    trouble: str | None
+    """What is wrong with roxy.lock, which then counts as empty."""
+
+
+def _work(session: Session, names: Sequence[str], *, everything: bool) -> _Work:
+    manifest = session.manifest
+    selected = plan.select(manifest, names)
+    lock, trouble = _read_lock(session, everything=everything)
+    covered = coverage.find_covered(session.repository, session.tree, manifest.checks)
+    standings = {one.check.id: one for one in take_standings(session, covered.files, lock)}
+    jobs = tuple(
+        check for check in selected if everything or standings[check.id].state is not State.VERIFIED
+    )
+    return _Work(selected, standings, jobs, lock, trouble)
+
+
+def _read_lock(session: Session, *, everything: bool) -> tuple[Lockfile, str | None]:
     """Return roxy.lock, or with `everything` an empty one and what is wrong with it (S37)."""
     try:
         return lockfile.read(session.tree.fd), None
@@ -235,11 +263,12 @@ def _try_all(
         place = Workspace(session, tell)
         stack.callback(place.close)
         _refuse_unreadable(session.manifest, jobs, place)
+        touched = _touched(session.manifest, jobs, place)
         past = past_seconds(session.repository.state, jobs)
         left = list(jobs)
         while left:
             session.interrupts.check()
-            check = plan.next_job(left, lambda job: _is_rested(session.manifest, job, place))
+            check = plan.next_job(left, lambda job: place.is_rested(touched[job.id]))
             left.remove(check)
             seconds_left = _seconds_left(past, [check, *left])
             tell(CheckStarted(check, len(jobs) - len(left), len(jobs), seconds_left))
@@ -252,19 +281,23 @@ def _seconds_left(past: Mapping[str, float], checks: Sequence[Check]) -> float |
     return sum(known) if len(known) == len(checks) else None
 
 
-def _is_rested(manifest: Manifest, check: Check, place: Workspace) -> bool:
-    return all(place.is_rested(patch) for patch in patches_of(manifest, check))
+def _touched(
+    manifest: Manifest, jobs: Sequence[Check], place: Workspace
+) -> dict[str, tuple[bytes, ...]]:
+    """Return the files that each check's mutations name, by its id."""
+    return {
+        check.id: tuple(
+            path for patch in patches_of(manifest, check) for path in place.touched(patch)
+        )
+        for check in jobs
+    }
 
 
 def _keep_receipts(session: Session) -> ReceiptKeeper:
     repository = session.repository
-    return ReceiptKeeper(
-        repository.state,
-        session.manifest.patches,
-        repository.commit(),
-        repository.is_dirty(),
-        __version__,
-    )
+    with session.interrupts.breakable():
+        commit, dirty = repository.commit(), repository.is_dirty()
+    return ReceiptKeeper(repository.state, session.manifest.patches, commit, dirty, __version__)
 
 
 def _refuse_unreadable(manifest: Manifest, jobs: Sequence[Check], place: Workspace) -> None:
@@ -290,12 +323,9 @@ def _refuse_unreadable(manifest: Manifest, jobs: Sequence[Check], place: Workspa
 class _Tally:
     """Listens for results and adds them up."""
 
-    def __init__(
-        self, manifest: Manifest, selected: Sequence[Check], standings: Mapping[str, Standing]
-    ) -> None:
+    def __init__(self, manifest: Manifest, work: _Work) -> None:
         self._manifest = manifest
-        self._selected = selected
-        self._standings = standings
+        self._work = work
         self._outcomes: dict[str, Outcome] = {}
         self.lock = Lockfile()
         """What these results alone prove."""
@@ -312,7 +342,7 @@ class _Tally:
         lock_differences: tuple[str, ...] | None = None,
     ) -> Report:
         return Report(
-            entries=tuple(self._entry(check) for check in self._selected),
+            entries=tuple(self._entry(check) for check in self._work.selected),
             descriptions=descriptions(self._manifest),
             interrupted=interrupted,
             lock_differences=lock_differences,
@@ -321,7 +351,7 @@ class _Tally:
     def _entry(self, check: Check) -> Entry:
         outcome = self._outcomes.get(check.id)
         if outcome is None:
-            standing = self._standings[check.id]
+            standing = self._work.standings[check.id]
             return Entry(check, standing.state, standing.reason)
         verified = outcome.result is Result.VERIFIED
         state = State.VERIFIED if verified else State.UNVERIFIED

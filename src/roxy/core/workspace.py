@@ -35,9 +35,11 @@ class Workspace:
         self._logs = session.repository.state / "logs"
         files.make_folder(self._logs)
         adopt_orphans()
+        with session.interrupts.breakable():
+            env = session.repository.check_environment()
         self._runner = Runner(
             root=session.repository.root,
-            env=session.repository.check_environment(),
+            env=env,
             interrupts=session.interrupts,
             note=session.journal.note_run,
         )
@@ -49,6 +51,10 @@ class Workspace:
     def covered(self, check: Check, *, strict: bool) -> tuple[bytes, ...]:
         """List a check's files anew. If `strict`, a glob without a file is a `ConfigError` (S14)."""
         self._session.tree.forget()
+        with self._session.interrupts.breakable():
+            return self._covered(check, strict=strict)
+
+    def _covered(self, check: Check, *, strict: bool) -> tuple[bytes, ...]:
         found = coverage.find_covered(
             self._session.repository, self._session.tree, [check], strict=strict
         )
@@ -56,7 +62,8 @@ class Workspace:
 
     def digests(self, paths: Sequence[bytes]) -> dict[bytes, bytes]:
         """Read files, each once while it is untouched (S26)."""
-        return self._session.digests.read(paths)
+        with self._session.interrupts.breakable():
+            return self._session.digests.read(paths)
 
     def stamps(self, paths: Collection[bytes]) -> dict[bytes, Stamp]:
         """Return what would change if anybody touched these files."""
@@ -64,17 +71,29 @@ class Workspace:
 
     def unreadable(self, patch: bytes) -> str | None:
         """Return git's complaint about a patch that it cannot read at all (S19)."""
-        return self._scratch.unreadable(patch)
+        with self._session.interrupts.breakable():
+            return self._scratch.unreadable(patch)
 
     def fit(self, mutation: str, patch: bytes, covered: Collection[bytes]) -> Fit | Misfit:
         """Find out what a patch makes of the files as they are, without touching them."""
-        return self._scratch.fit(mutation, patch, covered)
+        with self._session.interrupts.breakable():
+            return self._scratch.fit(mutation, patch, covered)
 
-    def is_rested(self, patch: bytes) -> bool:
-        """Say whether the files that a patch names can be written without waiting (S30)."""
+    def touched(self, patch: bytes) -> tuple[bytes, ...]:
+        """Return the files that git says a patch names."""
+        with self._session.interrupts.breakable():
+            return self._scratch.touched(patch)
+
+    def is_rested(self, paths: Collection[bytes]) -> bool:
+        """Say whether files can be written without waiting for the clock (S30)."""
+        self._session.tree.forget()
         now = time.time_ns()
-        seen = [self._session.tree.look(path) for path in self._scratch.touched(patch)]
+        seen = [self._session.tree.look(path) for path in paths]
         return not any(one and seconds_to_wait(one.st_mtime_ns, now) for one in seen)
+
+    def begin(self) -> None:
+        """Forget what lies in the scratch folder, which an earlier check could write to (S21)."""
+        self._scratch.clear()
 
     @contextmanager
     def patched(self, check: Check, edits: Sequence[Edit], patched: Patched) -> Iterator[None]:
