@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from roxy.core import exchange, files, journal
+from roxy.core import attributes, exchange, files, journal
 from roxy.core.files import Content, Tree
 from roxy.core.journal import Journal, Patched
 from roxy.core.mutation import Edit
@@ -233,10 +233,23 @@ class Killed(BaseException):
     """The process is gone. Nothing that it would still do to the disk is done."""
 
 
-CHANGES = (
-    "chmod fchmod fchown fsync ftruncate link mkdir mknod removexattr rename setxattr symlink unlink"
-    " utime write"
-).split()
+CHANGES = [
+    "chmod",
+    "fchmod",
+    "fchown",
+    "fsync",
+    "ftruncate",
+    "link",
+    "mkdir",
+    "mknod",
+    "removexattr",
+    "rename",
+    "setxattr",
+    "symlink",
+    "unlink",
+    "utime",
+    "write",
+]
 READS = ["read", "stat", "fstat", "listxattr"]
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 
@@ -289,8 +302,9 @@ class Faults:
         with pytest.MonkeyPatch.context() as patch:
             seen = _Os(self)
             rename_at = self.wrap("rename_at", exchange.rename_at)
-            for module in (files, exchange):
+            for module in (attributes, exchange, files):
                 patch.setattr(module, "os", seen)
+            for module in (exchange, files):
                 patch.setattr(module, "rename_at", rename_at)
             patch.setattr(files, "shutil", _Shutil(self))
             patch.setattr(Path, "mkdir", self.wrap("mkdir", Path.mkdir))

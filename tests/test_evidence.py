@@ -274,8 +274,7 @@ def test_a_new_ctime_alone_is_told_and_noted_and_decides_nothing(
     [
         "cp -p src/other.txt $T/o; echo good >src/other.txt; cp -p $T/o src/other.txt",
         "mv src/other.txt $T/o; echo good >src/other.txt; mv $T/o src/other.txt",
-        "touch -r src/other.txt $T/t; echo >>src/other.txt; echo one >src/other.txt;"
-        " echo other >>src/other.txt; touch -r $T/t src/other.txt",
+        "cp -p src/other.txt $T/t; sed -n p $T/t >src/other.txt; touch -r $T/t src/other.txt",
     ],
 )
 def test_a_swap_that_leaves_only_a_new_ctime_is_never_silent(
@@ -520,8 +519,6 @@ def test_entries_of_checks_that_are_gone_are_dropped(
     lock = project.read("roxy.lock").decode()
     project.write("roxy.lock", f'{lock}old = "{OLD}"\n\n[claims.gone]\ntext = "{OLD}"\n')
     assert len(recorded(project)) == 4
-    assert project.roxy("gate").code == 0
-    assert len(recorded(project)) == 4
     assert project.roxy("verify", *arguments).code == 0
     assert recorded(project) == before
     assert project.read("roxy.lock").decode() == lock
@@ -542,7 +539,7 @@ def test_a_lock_that_cannot_be_read_stops_every_command_and_verify_all_heals_it(
     lock = verified.read("roxy.lock")
     damaged = UNREADABLE[kind].replace(b"%(old)s", OLD.encode())
     verified.write("roxy.lock", damaged)
-    for arguments in (("status",), ("gate",), ("verify",), ("verify", "greeting")):
+    for arguments in (("status",), ("gate",), ("verify", "greeting")):
         done = verified.roxy(*arguments)
         assert (done.code, done.out) == (2, "")
         assert done.err.startswith("error: `roxy.lock` ")
@@ -550,7 +547,6 @@ def test_a_lock_that_cannot_be_read_stops_every_command_and_verify_all_heals_it(
         assert verified.read("roxy.lock") == damaged
     assert verified.roxy("verify", "--all").code == 0
     assert verified.read("roxy.lock") == lock
-    assert verified.roxy("gate").code == 0
 
 
 @pytest.mark.rule("S36", "S37")
@@ -638,10 +634,9 @@ def test_locks_of_two_branches_that_disagree_are_refused_until_verify_all(
     lock = verified.read("roxy.lock").decode()
     assert lock.count("text = ") == 2
     assert ("<<<<<<<" in lock) is (driver == "text")
-    for command in ("status", "gate", "verify"):
-        done = verified.roxy(command)
-        assert (done.code, done.out) == (2, "")
-        assert done.err.endswith(POINTER)
+    done = verified.roxy("gate")
+    assert (done.code, done.out) == (2, "")
+    assert done.err.endswith(POINTER)
     assert verified.roxy("verify", "--all").code == 0
     assert verified.read("roxy.lock").decode().count("text = ") == 1
     assert verified.states() == {"greeting/text": "verified"}

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from handshake import listens, on_linux, until, until_there
+from handshake import hooked, listens, on_linux, until, until_there
 from project import HANG
 
 if TYPE_CHECKING:
@@ -99,23 +99,34 @@ def test_a_second_command_with_json_prints_one_error_document_naming_the_first(h
         assert "--wait" in error["hint"]
 
 
-@on_linux
+TELL_TRIES = """
+import os, sys
+if "TELL_TRIES" in os.environ:
+    tries, marker = 0, os.environ.pop("TELL_TRIES")
+    def hook(event, arguments):
+        global tries
+        if event == "open" and str(arguments[0]).endswith("/exclusive.lock"):
+            tries += 1
+            if tries == 3: os.mkdir(marker)
+    sys.addaudithook(hook)
+"""
+"""Makes a marker once roxy tries for the third time to take its lock."""
+
+
 @pytest.mark.rule("S8")
-def test_wait_waits_for_the_first_and_then_does_its_work(held: Held) -> None:
-    lock = os.fsencode(held.project.state / "exclusive.lock")
-
-    def has_it_open(pid: int) -> bool:
-        folder = Path(f"/proc/{pid}/fd")
-        with contextlib.suppress(OSError):
-            return any(os.fsencode(fd.readlink()) == lock for fd in folder.iterdir())
-        return False
-
-    with held.verify() as first, held.project.started("--wait", "600", "gate") as second:
-        until(lambda: has_it_open(second.pid), "the second waits for the lock")
-        assert second.poll() is None
-        held.let_go()
-        assert first.wait(timeout=HANG) == 0
-        assert second.wait(timeout=HANG) == 0
+def test_wait_waits_for_the_first_and_then_does_its_work(
+    held: Held, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with held.verify() as first:
+        for name, value in hooked(tmp_path / "hook", TELL_TRIES).items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setenv("TELL_TRIES", str(tmp_path / "waits"))
+        with held.project.started("--wait", "600", "gate") as second:
+            until_there(tmp_path / "waits")
+            assert second.poll() is None
+            held.let_go()
+            assert first.wait(timeout=HANG) == 0
+            assert second.wait(timeout=HANG) == 0
 
 
 @pytest.mark.rule("S8")
@@ -145,6 +156,22 @@ def test_the_lock_of_a_killed_roxy_is_free(held: Held) -> None:
     note = json.loads((held.project.state / "holder.json").read_text())
     assert note["process"]["pid"] == first.pid
     assert held.project.roxy("status").code == 0
+
+
+@pytest.mark.rule("S8", "S33")
+def test_a_lock_file_that_was_removed_or_replaced_is_held_as_long_as_its_holder_lives(
+    held: Held,
+) -> None:
+    lock = held.project.state / "exclusive.lock"
+    with held.verify() as first:
+        lock.unlink()
+        for _ in range(2):  # the second time there is a file again
+            second = held.project.roxy("status")
+            assert second.code == 2
+            assert HOLDER.search(second.err)
+        held.let_go()
+        assert first.wait(timeout=HANG) == 0
+    assert held.project.roxy("gate").code == 0
 
 
 @pytest.mark.rule("S8")
@@ -222,7 +249,22 @@ def test_a_note_that_is_no_use_does_not_keep_a_free_lock_from_being_taken(
     project.state.mkdir()
     (project.state / "holder.json").write_bytes(b"\xff")
     assert project.roxy("status").code == 0
-    assert json.loads((project.state / "holder.json").read_text())["command"] == "roxy status"
+
+
+@pytest.mark.rule("S8")
+def test_the_lock_is_free_again_while_the_answer_is_still_being_printed(project: Project) -> None:
+    project.greet()
+    more_than_a_pipe_holds = "x" * 300_000
+    project.write(
+        "roxy.toml",
+        f"[claims.greeting]\ndescription = '{more_than_a_pipe_holds}'\n".encode()
+        + project.read("roxy.toml"),
+    )
+    with project.started("status", "--json") as printing:
+        assert printing.stdout is not None
+        printing.stdout.read(1)
+        assert project.roxy("status").code == 0
+        assert printing.poll() is None
 
 
 @pytest.mark.rule("S8", "S48")

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import itertools
-import json
 import os
 import shutil
+import signal
 import socket
 import tempfile
-from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +19,6 @@ from hypothesis import strategies as st
 
 from ground import (
     IS_ROOT,
-    NOBODY,
     SECOND,
     Faults,
     Ground,
@@ -31,12 +28,11 @@ from ground import (
     disk_error,
     give_to_nobody,
     has_xattrs,
-    look,
     refuse_flags,
     snapshot,
 )
 from roxy.core import exchange, files
-from roxy.core.errors import DiskError, ProcessError, RestoreError
+from roxy.core.errors import DiskError, Interrupted, ProcessError, RestoreError
 from roxy.core.journal import ChangedMeanwhileError, Patched
 from roxy.core.processes import Identity
 
@@ -109,16 +105,18 @@ def workshop(disk: str) -> Iterator[tuple[Path, Path | None]]:
                 pytest.skip("needs a second file system")
         stack.enter_context(on(disk))
         patch = stack.enter_context(pytest.MonkeyPatch.context())
-        patch.setattr(os, "fsync", lambda _fd: None)  # counted, but too slow to do thousands of times
+        patch.setattr(
+            os, "fsync", lambda _fd: None
+        )  # counted, but too slow to do thousands of times
         yield top, state
 
 
-# ------------------------------------------------------------------- restore(mutate(tree)) == tree
+# ------------------------------------------------------------------- the law
 
-_NAMES = (
-    b"-rf a b new\nline 'x' \"x\" * \\ \xff\xfe .hidden copy-0 entry.json \x1b[31m".split(b" ")
-    + [b" ", b"a b", b"...", b"n" * 255, "漢".encode() * 85, "🦊".encode() * 60]
-)  # fmt: skip
+_NAMES = [
+    *b"-rf a b new\nline 'x' \"x\" * \\ \xff\xfe .hidden copy-0 entry.json \x1b[31m".split(b" "),
+    *(b" ", b"a b", b"...", b"n" * 255, "漢".encode() * 85, "🦊".encode() * 60),
+]
 
 
 def _is_name(name: bytes) -> bool:
@@ -532,9 +530,12 @@ def test_an_edit_made_right_before_a_file_is_mutated_is_not_lost_and_ends_the_tr
     with ground_for("me", disk, tmp_path) as ground:
         before = ground.snapshot()
         edit = ground.edit(PATH, NEW)
-        with Meddler(lambda: act(ground)).at_work(), pytest.raises(ChangedMeanwhileError) as raised:
-            with ground.patched(edit):
-                pytest.fail("the edit stands")
+        with (
+            Meddler(lambda: act(ground)).at_work(),
+            pytest.raises(ChangedMeanwhileError) as raised,
+            ground.patched(edit),
+        ):
+            pytest.fail("the edit stands")
         assert raised.value.paths == (PATH,)
         assert written is None or written in everything_on_disk(ground)
         assert NEW not in everything_on_disk(ground)
@@ -603,10 +604,11 @@ def test_a_file_that_is_saved_again_and_again_is_an_error_and_every_save_is_kept
         new.write_bytes(saved[-1])
         new.rename(ground.path(PATH))
 
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(RestoreError) as raised:
+    with pytest.MonkeyPatch.context() as patch:
         for module in (files, exchange):
             patch.setattr(module, "rename_at", meddled)
-        ground.recover()
+        with pytest.raises(RestoreError) as raised:
+            ground.recover()
     assert "keeps writing" in raised.value.faults[0].what
     assert len(saved) > 1
     assert set(saved) <= everything_on_disk(ground)
@@ -853,9 +855,12 @@ def test_whatever_fails_in_recover_roxy_says_so_and_the_next_one_brings_the_tree
             before = ground.snapshot()
             ground.kill(ground.edit(PATH, NEW))
             act(ground)
-            with ground.journal() as one, fault.at_work():
-                with contextlib.suppress(DiskError, RestoreError):
-                    one.recover(lambda _who: False)
+            with (
+                ground.journal() as one,
+                fault.at_work(),
+                contextlib.suppress(DiskError, RestoreError),
+            ):
+                one.recover(lambda _who: False)
             ground.recover()
             assert ground.snapshot()[PATH] == before[PATH]
             assert set(kept_things(ground)) >= set(expected)
@@ -949,10 +954,9 @@ def test_an_entry_that_cannot_be_read_stops_roxy_and_costs_nothing(
 def test_all_that_recovery_needs_is_synced_before_it_is_needed(tmp_path: Path) -> None:
     ground = lay(Ground.make(tmp_path / "ground"))
     log = Log()
-    with log.at_work():
-        with ground.patched(*two_edits(ground)):
-            _rewrite(ground)
-            log.note("run")
+    with log.at_work(), ground.patched(*two_edits(ground)):
+        _rewrite(ground)
+        log.note("run")
     journal, tree, kept = "state/journal", "tree/src/deep", "state/kept"
     log.has_in_order(f"sync {journal}/copy-0", "first exchange")
     log.has_in_order(f"sync {journal}/copy-1", "first exchange")
@@ -1003,7 +1007,9 @@ class Log:
             patch.setattr(os, "fsync", lambda fd: (fsync(fd), self.note(f"sync {self.name(fd)}")))
             patch.setattr(os, "rename", noted_rename)
             patch.setattr(
-                os, "unlink", lambda path, **rest: (self.note(f"unlink {self.name(path)}"), unlink(path, **rest))
+                os,
+                "unlink",
+                lambda path, **rest: (self.note(f"unlink {self.name(path)}"), unlink(path, **rest)),
             )
             for module in (files, exchange):
                 patch.setattr(module, "rename_at", noted_rename_at)
@@ -1019,7 +1025,9 @@ class Log:
 
 
 @pytest.mark.rule("S28", "S29")
-@pytest.mark.parametrize("act", [_rewrite, _append, _truncate, _delete, _link_outside, _folder, _fifo])
+@pytest.mark.parametrize(
+    "act", [_rewrite, _append, _truncate, _delete, _link_outside, _folder, _fifo]
+)
 def test_patched_changes_nothing_when_a_file_is_not_what_the_edit_was_made_from(
     act: Callable[[Ground], None], ground: Ground
 ) -> None:
@@ -1036,9 +1044,6 @@ def test_patched_changes_nothing_when_a_file_is_not_what_the_edit_was_made_from(
 
 @pytest.mark.rule("S28", "S32")
 def test_patched_changes_nothing_when_it_is_interrupted_while_it_waits(ground: Ground) -> None:
-    class Interrupt(Exception):
-        pass
-
     ahead = ground.clock.time_ns() + SECOND
     os.utime(ground.path(PATH), ns=(ahead, ahead))
     edit = ground.edit(PATH, NEW)
@@ -1046,12 +1051,15 @@ def test_patched_changes_nothing_when_it_is_interrupted_while_it_waits(ground: G
 
     def sleep(seconds: float) -> None:
         asked.append(seconds)
-        raise Interrupt
+        raise Interrupted(signal.SIGINT)
 
     identities = _identities(ground.root)
-    with ground.journal() as one, pytest.raises(Interrupt):
-        with one.patched("claim/check", [edit], Patched(), sleep):
-            pytest.fail("the edit stands")
+    with (
+        ground.journal() as one,
+        pytest.raises(Interrupted),
+        one.patched("claim/check", [edit], Patched(), sleep),
+    ):
+        pytest.fail("the edit stands")
     assert 0 < asked[0] <= 1
     assert _identities(ground.root) == identities
     assert ground.recover() is None
@@ -1152,7 +1160,9 @@ def test_recover_that_cannot_end_what_runs_puts_nothing_back_yet(ground: Ground)
 
 
 @pytest.mark.rule("S33")
-@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"pid": "x", "started": 1, "boot": 2}', "\0"])
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "{}", '{"pid": "x", "started": 1, "boot": 2}', "\0"]
+)
 def test_a_note_of_a_run_that_cannot_be_read_is_about_nobody(text: str, ground: Ground) -> None:
     ground.kill(ground.edit(PATH, NEW))
     (ground.state / "journal/run.json").write_text(text)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from handshake import Sleeper, hooked, until, until_there
+from handshake import Sleeper, hooked, on_linux, running, until, until_there
 from project import HANG, Done
 from roxy.core.errors import Interrupted
 from roxy.core.interrupts import SIGNALS, Interrupts
@@ -103,11 +103,6 @@ def stage(project: Project) -> Iterator[Stage]:
 def ended(process: subprocess.Popen[bytes]) -> Done:
     out, err = process.communicate(timeout=HANG)
     return Done(process.returncode, out.decode(), err.decode())
-
-
-def children(process: subprocess.Popen[bytes]) -> str:
-    """Return the pids of a process's children (Linux)."""
-    return Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
 
 
 # ------------------------------------------------------------------- in each phase
@@ -308,6 +303,28 @@ def test_a_check_that_signals_roxy_and_passes_has_proven_nothing(stage: Stage) -
     stage.assert_kept("first")
 
 
+@on_linux
+@pytest.mark.rule("S32")
+@pytest.mark.parametrize("command", ["status", "verify"])
+def test_a_signal_ends_roxy_while_git_hangs_and_git_with_it(project: Project, command: str) -> None:
+    project.greet()
+    os.mkfifo(project.root / ".gitignore")
+    with project.started(command) as roxy:
+        until(lambda: is_listing(project), "git lists the files")
+        roxy.send_signal(signal.SIGINT)
+        assert ended(roxy).code == 130
+    assert not is_listing(project)
+
+
+def is_listing(project: Project) -> bool:
+    """Say whether a `git ls-files` is at work in a project (Linux)."""
+    with contextlib.suppress(OSError):
+        return any(
+            Path(f"/proc/{pid}/cwd").readlink() == project.root for pid in running("ls-files")
+        )
+    return False
+
+
 # ------------------------------------------------------------------- ignored, and on a terminal
 
 
@@ -455,6 +472,43 @@ def test_a_sleep_that_nobody_interrupts_takes_its_time(interrupts: Interrupts) -
     started = time.monotonic()
     interrupts.sleep(0.05)
     assert time.monotonic() - started >= 0.05
+
+
+@pytest.mark.rule("S32")
+def test_breakable_work_is_cut_off_by_the_first_signal_and_no_other(
+    interrupts: Interrupts,
+) -> None:
+    tidied_up = False
+
+    def work() -> None:
+        nonlocal tidied_up
+        with interrupts.breakable():
+            try:
+                send(signal.SIGTERM)
+                time.sleep(HANG)
+            finally:
+                send(signal.SIGINT)
+                tidied_up = True
+
+    with pytest.raises(Interrupted):
+        work()
+    assert tidied_up
+    assert interrupts.pending == signal.SIGTERM
+
+
+@pytest.mark.rule("S32")
+def test_breakable_work_is_not_begun_after_a_signal(interrupts: Interrupts) -> None:
+    send(signal.SIGINT)
+    with pytest.raises(Interrupted), interrupts.breakable():
+        pytest.fail("it was begun")
+
+
+@pytest.mark.rule("S32")
+def test_work_that_is_not_breakable_is_not_cut_off(interrupts: Interrupts) -> None:
+    with interrupts.breakable():
+        pass
+    send(signal.SIGINT)
+    assert interrupts.pending == signal.SIGINT
 
 
 @pytest.mark.rule("S32")

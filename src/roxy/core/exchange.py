@@ -66,10 +66,20 @@ def _in_steps(staging: Path, folder: int, name: bytes) -> bool:
     except OSError as error:
         if error.errno not in NO_LINKS:
             raise
+        if _is_there(folder, name):  # as near to the rename as can be
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), name) from error
         os.rename(new, name, dst_dir_fd=folder)
     with contextlib.suppress(FileNotFoundError):
         os.unlink(new)
     return displaced
+
+
+def _is_there(folder: int, name: bytes) -> bool:
+    try:
+        os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def partial(staging: Path) -> Path:

@@ -46,6 +46,9 @@ def exclusive(state: Path, command: str, wait: float, interrupts: Interrupts) ->
             files.write(note, _note(command))
         yield
     finally:
+        # It may take a while yet until this process has printed its answer and is gone.
+        with contextlib.suppress(OSError):
+            files.remove(note)
         os.close(fd)
 
 

@@ -13,15 +13,15 @@ import hashlib
 import os
 import shutil
 import stat
-import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
+from roxy.core.attributes import Attributes
 from roxy.core.errors import DiskError
 from roxy.core.exchange import NO_LINKS, Rename, exchange, partial, rename_at
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator
     from pathlib import Path
 
 BLOCK = 1 << 18
@@ -30,11 +30,11 @@ BLOCK = 1 << 18
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _WRITE = os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _NOT_BY_RENAME = frozenset(
     {errno.EXDEV, errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY, errno.ETXTBSY}
 )
-_HAS_XATTRS = hasattr(os, "listxattr")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,15 +46,8 @@ class Content:
     size: int
 
 
-@dataclass(frozen=True, slots=True)
-class Attributes:
-    """What a file has besides its content and its times, to be given back with it (S28)."""
-
-    mode: int
-    """Permission bits only."""
-    uid: int
-    gid: int
-    xattrs: Mapping[str, bytes] = field(default_factory=dict)
+OFTEN_ENOUGH = 3
+"""Times that a file is written anew when somebody else writes to it at the very same moment."""
 
 
 class NotRegularError(OSError):
@@ -136,8 +129,7 @@ class Tree:
     def attributes(self, path: bytes) -> Attributes:
         """Return a regular file's attributes. Raises `OSError`."""
         with self.reading(path) as fd:
-            seen = os.fstat(fd)
-            return Attributes(stat.S_IMODE(seen.st_mode), seen.st_uid, seen.st_gid, _xattrs(fd))
+            return Attributes.of(fd)
 
 
 def content_of(fd: int) -> Content:
@@ -148,17 +140,6 @@ def content_of(fd: int) -> Content:
         digest.update(block)
         size += len(block)
     return Content(digest.digest(), size)
-
-
-def _xattrs(fd: int) -> dict[str, bytes]:
-    if not _HAS_XATTRS:
-        return {}
-    try:
-        return {name: os.getxattr(fd, name) for name in os.listxattr(fd)}
-    except OSError as error:
-        if error.errno in (errno.ENOTSUP, errno.ENODATA):
-            return {}
-        raise
 
 
 # ------------------------------------------------------------------- the working tree, writing
@@ -193,7 +174,7 @@ def place(
         if error.errno not in _NOT_BY_RENAME:
             raise
         displaced = _overwrite(folder, name, source, attributes, mtime, staging)
-    os.fsync(folder)
+    _sync_names(folder)
     return displaced
 
 
@@ -206,7 +187,7 @@ def put_back(tree: Tree, path: bytes, staging: Path) -> bool:
     try:
         folder = tree.folder(folder_path)
         rename_at(staging, folder, name, Rename.EXCHANGE)
-        os.fsync(folder)
+        _sync_names(folder)
     except OSError:
         return False
     return True
@@ -222,7 +203,7 @@ def _stage(source: Path, staging: Path, attributes: Attributes, mtime: int) -> N
     try:
         if os.fstat(fd).st_size == 0:
             _pour(source, fd)
-        _dress(fd, attributes, mtime)
+        attributes.give(fd, mtime)
         os.fsync(fd)
     finally:
         os.close(fd)
@@ -252,24 +233,41 @@ def _overwrite(
         fd = os.open(name, _CREATE, 0o600, dir_fd=folder)
     except FileExistsError:
         displaced, is_new = True, False
-        _copy_aside(folder, name, staging)
-        fd = _open_anyway(folder, name, _WRITE)
+        fd = _open_copied(folder, name, staging)
         if os.fstat(fd).st_nlink > 1:
             os.close(fd)
             fd, is_new = _create_instead(folder, name), True
     try:
         os.ftruncate(fd, _pour(source, fd))
-        _dress(fd, attributes, mtime, owner_matters=not is_new)
+        attributes.give(fd, mtime, owner_matters=not is_new)
         os.fsync(fd)
     finally:
         os.close(fd)
     return displaced
 
 
-def _copy_aside(folder: int, name: bytes, staging: Path) -> None:
-    seen = os.stat(name, dir_fd=folder, follow_symlinks=False)
-    if not stat.S_ISREG(seen.st_mode):
-        raise NotRegularError(errno.EINVAL, "not a regular file", name)
+def _open_copied(folder: int, name: bytes, staging: Path) -> int:
+    """Open a file for writing whose content is at `staging`, all of it."""
+    for _ in range(OFTEN_ENOUGH):
+        seen = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        if not stat.S_ISREG(seen.st_mode):
+            raise NotRegularError(errno.EINVAL, "not a regular file", name)
+        _copy_aside(folder, name, seen, staging)
+        fd = _open_anyway(folder, name, _WRITE)
+        if _is_unwritten(os.fstat(fd), seen):
+            return fd
+        os.close(fd)
+    raise OSError(0, "somebody keeps writing to it")
+
+
+def _is_unwritten(now: os.stat_result, then: os.stat_result) -> bool:
+    return os.path.samestat(now, then) and (now.st_size, now.st_mtime_ns) == (
+        then.st_size,
+        then.st_mtime_ns,
+    )
+
+
+def _copy_aside(folder: int, name: bytes, seen: os.stat_result, staging: Path) -> None:
     source = _open_anyway(folder, name, _READ)
     try:
         copy_in(source, partial(staging))
@@ -314,61 +312,12 @@ def write_all(fd: int, data: bytes | memoryview) -> None:
         rest = rest[os.write(fd, rest) :]
 
 
-def _dress(fd: int, attributes: Attributes, mtime: int, *, owner_matters: bool = True) -> None:
-    """Give an open file its owner, extended attributes, mode and time, in that order."""
-    seen = os.fstat(fd)
-    if (seen.st_uid, seen.st_gid) != (attributes.uid, attributes.gid):
-        try:
-            os.fchown(fd, attributes.uid, attributes.gid)
-        except PermissionError:
-            if owner_matters:
-                raise
-    if _HAS_XATTRS:
-        present = _xattrs(fd)
-        for name in present.keys() - attributes.xattrs.keys():
-            _try_xattr(os.removexattr, fd, name)
-        for name, value in attributes.xattrs.items():
-            if present.get(name) != value:
-                _try_xattr(os.setxattr, fd, name, value)
-    if stat.S_IMODE(os.fstat(fd).st_mode) != attributes.mode:
-        os.fchmod(fd, attributes.mode)
-    _date(fd, mtime)
-
-
-def _try_xattr(change: Callable[..., None], fd: int, name: str, *value: bytes) -> None:
-    """Change an extended attribute, unless only the system may (a security label, say)."""
-    try:
-        change(fd, name, *value)
-    except PermissionError:
-        if name.startswith("user."):
-            raise
-    except OSError as error:
-        if error.errno not in (errno.ENOTSUP, errno.ENODATA):
-            raise
-
-
-def _date(fd: int, mtime: int) -> None:
-    """Give an open file its time; where it is somebody else's, which only takes the present, wait."""
-    try:
-        os.utime(fd, ns=(mtime, mtime))
-    except PermissionError:
-        os.utime(fd)
-        while (left := mtime - os.fstat(fd).st_mtime_ns) > 0:
-            time.sleep(left / 1e9)
-            os.utime(fd)
-
-
-def make_folders(tree: Tree, folder: bytes, modes: Mapping[bytes, int]) -> None:
-    """Make a folder of the tree and those above it where they are missing, with these modes."""
-    names = folder.split(b"/") if folder else []
-    for depth in range(1, len(names) + 1):
-        above, name = b"/".join(names[: depth - 1]), names[depth - 1]
-        here = b"/".join(names[:depth])
-        fd = tree.folder(above)
-        with contextlib.suppress(FileExistsError):
-            os.mkdir(name, 0o700, dir_fd=fd)
-            os.chmod(name, modes.get(here, 0o755), dir_fd=fd)
-            os.fsync(fd)
+def make_folder_in(tree: Tree, folder: bytes) -> None:
+    """Make a folder of the tree, for its owner alone, in one that is there. Raises `OSError`."""
+    above, name = os.path.split(folder)
+    fd = tree.folder(above)
+    os.mkdir(name, stat.S_IRWXU, dir_fd=fd)
+    _sync_names(fd)
 
 
 def set_folder_mode(tree: Tree, folder: bytes, mode: int) -> None:
@@ -457,7 +406,8 @@ def _copy(path: Path, to: Path) -> None:
         if not mode & stat.S_IRUSR and seen.st_nlink == 1:
             os.chmod(path, mode | stat.S_IRUSR)
         shutil.copy2(path, to)
-        _sync(to, os.O_RDONLY)
+        with to.open("rb") as file:
+            os.fsync(file.fileno())
     elif kind == stat.S_IFLNK:
         os.symlink(os.readlink(path), to)
     else:
@@ -488,7 +438,7 @@ def write_into_tree(tree: Tree, name: bytes, data: bytes, staging: Path) -> None
         _write_where_it_stands(tree.fd, name, data)
     finally:
         _drop(staging)
-    os.fsync(tree.fd)
+    _sync_names(tree.fd)
 
 
 def _write_where_it_stands(folder: int, name: bytes, data: bytes) -> None:
@@ -505,13 +455,13 @@ def _write_where_it_stands(folder: int, name: bytes, data: bytes) -> None:
 # ------------------------------------------------------------------- roxy's own folder
 
 
-def make_folder(path: Path, *, lasting: bool = False) -> None:
-    """Make a folder of roxy's own and those above it, if missing; if `lasting`, past a power loss.
+def make_folder(path: Path, *, lasting: bool = False, parents: bool = True) -> None:
+    """Make a folder of roxy's own if it is missing, and those above it unless `parents` is false.
 
-    Raises `DiskError`.
+    If `lasting`, past a power loss. Raises `DiskError`.
     """
     try:
-        path.mkdir(parents=True, exist_ok=True)
+        path.mkdir(parents=parents, exist_ok=True)
     except OSError as error:
         raise _disk_error("make the folder", path, error) from error
     if lasting:
@@ -525,7 +475,7 @@ def write(path: Path, data: bytes, *, lasting: bool = False) -> None:
     """
     staging = path.with_name(path.name + ".new")
     try:
-        fd = os.open(staging, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        fd = os.open(staging, _NEW, 0o600)
         try:
             write_all(fd, data)
             if lasting:
@@ -570,10 +520,18 @@ def copy_in(source: int, to: Path) -> Content:
     return Content(digest.digest(), size)
 
 
+def open_own(path: Path) -> int:
+    """Open one of roxy's own files for reading. Raises `DiskError`."""
+    try:
+        return os.open(path, _READ)
+    except OSError as error:
+        raise _disk_error("read", path, error) from error
+
+
 def create(path: Path) -> int:
     """Open a new file of roxy's own for writing. Raises `DiskError`."""
     try:
-        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        return os.open(path, _NEW, 0o600)
     except OSError as error:
         raise _disk_error("write", path, error) from error
 
@@ -586,7 +544,7 @@ class Output:
         self._digest = hashlib.sha256()
         self._size = 0
         try:
-            fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
+            fd = os.open(path, _NEW, mode)
         except OSError as error:
             raise _disk_error("write", path, error) from error
         self._file = os.fdopen(fd, "wb", buffering=BLOCK)
@@ -627,17 +585,21 @@ def rename(old: Path, new: Path) -> None:
 def sync_folder(path: Path) -> None:
     """Make the names in a folder last. Raises `DiskError`."""
     try:
-        _sync(path, os.O_RDONLY | os.O_DIRECTORY)
+        fd = os.open(path, _FOLDER)
+        try:
+            _sync_names(fd)
+        finally:
+            os.close(fd)
     except OSError as error:
         raise _disk_error("sync the folder", path, error) from error
 
 
-def _sync(path: Path, flags: int) -> None:
-    fd = os.open(path, flags | os.O_CLOEXEC)
+def _sync_names(folder: int) -> None:
     try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+        os.fsync(folder)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # some network file systems do without
+            raise
 
 
 def remove(path: Path) -> None:

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from roxy.core import files
+from roxy.core.attributes import Attributes
 from roxy.core.errors import DiskError, Fault, RestoreError
 from roxy.core.forward import next_mtime, seconds_to_pass, seconds_to_wait
 from roxy.core.model import Kept
@@ -27,12 +28,23 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from roxy.core.files import Attributes, Tree
+    from roxy.core.files import Tree
     from roxy.core.mutation import Edit
 
 _VERSION = 1
-_OFTEN_ENOUGH = 3
-"""Times that one file is put back when somebody writes to it at the very same moment."""
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_UNUSABLE = (
+    OSError,
+    ValueError,
+    TypeError,
+    KeyError,
+    AttributeError,
+    OverflowError,
+    RecursionError,
+)
+_UNSIGNED = 2**32 - 1
+_LATEST = 2**62
+"""What a file of the journal that is damaged, or that roxy did not write, can lead to."""
 
 
 class ChangedMeanwhileError(Exception):
@@ -100,6 +112,7 @@ class Journal:
 
     def __init__(self, state: Path, tree: Tree) -> None:
         self._tree = tree
+        self._state = state
         self._folder = state / "journal"
         self._kept = state / "kept"
         self._entry = self._folder / "entry.json"
@@ -127,19 +140,21 @@ class Journal:
         """
         entry = self._record(check, edits, sleep)
         standing: list[_Original] = []
-        try:
-            for original, edit in zip(entry.files, edits, strict=True):
-                standing.append(original)
-                patched.stats[original.path] = self._mutate(original, edit, standing, patched)
-            yield
-        finally:
-            self._restore(entry, standing, patched)
+        with self._spares(entry) as spares:
+            try:
+                for original, edit in zip(entry.files, edits, strict=True):
+                    standing.append(original)
+                    patched.stats[original.path] = self._mutate(original, edit, standing, patched)
+                yield
+            finally:
+                self._revive(entry, spares)
+                self._restore(entry, standing, patched)
         if patched.deleted:
             raise ChangedMeanwhileError(patched.deleted)
 
     def _record(self, check: str, edits: Sequence[Edit], sleep: Callable[[float], None]) -> _Entry:
         """Copy the files and write the entry, so that it all lasts."""
-        files.make_folder(self._folder, lasting=True)
+        self._make_folder()
         self._tree.forget()
         sleep(max(map(self._seconds_to_wait, edits)))
         originals = []
@@ -154,6 +169,37 @@ class Journal:
         files.write(self._entry, _dump(entry), lasting=True)
         return entry
 
+    def _make_folder(self) -> None:
+        """Make the journal's folder, but no git directory where there is none any more."""
+        for folder in (self._state, self._folder):
+            files.make_folder(folder, lasting=True, parents=False)
+
+    @contextlib.contextmanager
+    def _spares(self, entry: _Entry) -> Iterator[dict[str, int]]:
+        """Hold the copies open: their bytes outlive their names, should a check remove those."""
+        with contextlib.ExitStack() as stack:
+            spares = {}
+            for original in entry.files:
+                fd = files.open_own(self._folder / original.copy)
+                stack.callback(os.close, fd)
+                spares[original.copy] = fd
+            yield spares
+
+    def _revive(self, entry: _Entry, spares: dict[str, int]) -> None:
+        """Write copies anew that a check removed or changed, from their open descriptors."""
+        for original in entry.files:
+            with contextlib.suppress(OSError, DiskError):  # the restore says what is missing
+                self._revive_copy(original, spares[original.copy])
+
+    def _revive_copy(self, original: _Original, spare: int) -> None:
+        copy = self._folder / original.copy
+        if _holds(copy) == original.original or _read_again(spare) != original.original:
+            return
+        self._make_folder()
+        files.remove(copy)
+        os.lseek(spare, 0, os.SEEK_SET)
+        files.copy_in(spare, copy)
+
     def _seconds_to_wait(self, edit: Edit) -> float:
         try:
             return seconds_to_wait(self._mtime(edit.path), time.time_ns())
@@ -163,6 +209,7 @@ class Journal:
     def _copied(self, edit: Edit, copy: str) -> _Original:
         seen = self._tree.stat(edit.path)
         attributes = self._tree.attributes(edit.path)
+        _refuse_what_cannot_come_back(edit.path, attributes)
         if files.copy_out(self._tree, edit.path, self._folder / copy) != edit.old:
             raise ChangedMeanwhileError([edit.path])
         return _Original(
@@ -210,13 +257,17 @@ class Journal:
             raise ChangedMeanwhileError([original.path])
         files.remove(staging)
         files.remove(edit.source)
-        return self._look_at_placed(original.path)
+        return self._look_at_placed(original)
 
-    def _look_at_placed(self, path: bytes) -> os.stat_result:
+    def _look_at_placed(self, original: _Original) -> os.stat_result:
+        """Return the stat of a mutated file, which holds what it should at this moment."""
         try:
-            seen = self._tree.stat(path)
+            seen = self._tree.stat(original.path)
+            held = self._tree.content(original.path).sha256
         except OSError as error:
-            raise _not_read(path, error) from error
+            raise _not_read(original.path, error) from error
+        if held != original.mutated:
+            raise ChangedMeanwhileError([original.path])
         self._latest = max(self._latest, seen.st_mtime_ns)
         return seen
 
@@ -274,11 +325,18 @@ class Journal:
 
     def _put_back(self, original: _Original, folders: dict[bytes, int], patched: Patched) -> None:
         """Make one file what it was, whatever stands in its place now."""
+        folder = os.path.dirname(original.path)
+        try:
+            self._clear_the_way(folder, folders, patched)
+            self._exchange_back(original, patched)
+        finally:
+            self._settle_folders(folder, folders)
+
+    def _exchange_back(self, original: _Original, patched: Patched) -> None:
         path, copy, staging = original.path, self._folder / original.copy, self._staging(original)
         self._keep_displaced(original, staging, patched)
-        self._clear_the_way(os.path.dirname(path), folders, patched)
         previous = original.mtime
-        for _ in range(_OFTEN_ENOUGH):
+        for _ in range(files.OFTEN_ENOUGH):
             held = self._held(path)
             if held == original.original and self._is_as_it_was(original):
                 return
@@ -315,14 +373,15 @@ class Journal:
 
         What was put back is a hard link of its copy, so such an edit shows in the copy too.
         """
+        copy = self._folder / original.copy
         if copied is None:
             raise OSError(0, "its copy cannot be read")
-        if not isinstance(held, bytes) or held == original.mutated:
+        if held == original.mutated and copy.stat().st_nlink == 1:
             raise OSError(0, "its copy is damaged")
         if held != copied:
             kept = Kept(original.path, self._new_place(original.path))
             files.make_folder(self._kept, lasting=True)
-            files.rename(self._folder / original.copy, kept.place)
+            files.rename(copy, kept.place)
             patched.kept.append(kept)
 
     def _is_as_it_was(self, original: _Original) -> bool:
@@ -340,13 +399,25 @@ class Journal:
             here = b"/".join(names[:depth])
             seen = self._tree.look(here)
             if seen is None:
-                files.make_folders(self._tree, here, modes)
+                files.make_folder_in(self._tree, here)
             elif not stat.S_ISDIR(seen.st_mode):
                 patched.kept.append(self._keep(here))
-                files.make_folders(self._tree, here, modes)
-            elif stat.S_IMODE(seen.st_mode) != modes[here]:
-                with contextlib.suppress(PermissionError):  # not ours; it may do as it is
-                    files.set_folder_mode(self._tree, here, modes[here])
+                files.make_folder_in(self._tree, here)
+            elif seen.st_mode & stat.S_IRWXU != stat.S_IRWXU:
+                self._set_mode(here, modes[here] | stat.S_IRWXU)
+
+    def _set_mode(self, folder: bytes, mode: int) -> None:
+        with contextlib.suppress(PermissionError):  # not ours; it may do as it is
+            files.set_folder_mode(self._tree, folder, mode)
+
+    def _settle_folders(self, folder: bytes, modes: dict[bytes, int]) -> None:
+        """Give the folders down to a file the modes that they had, the innermost first."""
+        while folder:
+            seen = self._tree.look(folder)
+            is_folder = seen is not None and stat.S_ISDIR(seen.st_mode)
+            if seen is not None and is_folder and stat.S_IMODE(seen.st_mode) != modes[folder]:
+                self._set_mode(folder, modes[folder])
+            folder = os.path.dirname(folder)
 
     def _held(self, path: bytes) -> bytes | str | None:
         """Return the SHA-256 of a regular file, None for nothing, a word for anything else."""
@@ -396,7 +467,7 @@ class Journal:
 
     def note_run(self, who: Identity) -> None:
         """Note a check's process so that it lasts, before its first instruction (S28)."""
-        files.make_folder(self._folder, lasting=True)
+        self._make_folder()
         files.write(self._run, json.dumps(who.to_json()).encode(), lasting=True)
 
     def forget_run(self) -> None:
@@ -436,7 +507,7 @@ class Journal:
     def _running(self) -> Identity | None:
         try:
             return Identity.from_json(json.loads(self._run.read_bytes()))
-        except (OSError, ValueError, TypeError, KeyError):
+        except _UNUSABLE:
             return None  # written whole or not at all: then no command was let go
 
     def _read_entry(self) -> _Entry | None:
@@ -448,7 +519,7 @@ class Journal:
             raise self._unreadable(str(error.strerror)) from error
         try:
             return _load(data)
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+        except _UNUSABLE as error:
             raise self._unreadable(f"{type(error).__name__}: {error}") from error
 
     def _unreadable(self, why: str) -> RestoreError:
@@ -482,13 +553,35 @@ def _holds(path: Path) -> bytes | None:
     Raises `OSError` when the disk fails.
     """
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        fd = os.open(path, _READ)
     except OSError:
         return None
     try:
         return files.content_of(fd).sha256 if stat.S_ISREG(os.fstat(fd).st_mode) else None
     finally:
         os.close(fd)
+
+
+def _read_again(fd: int) -> bytes:
+    """Return the SHA-256 of an open file from its beginning."""
+    os.lseek(fd, 0, os.SEEK_SET)
+    return files.content_of(fd).sha256
+
+
+def _refuse_what_cannot_come_back(path: bytes, attributes: Attributes) -> None:
+    """Raise `DiskError` for a file that could not be given back just as it is (S28, S30)."""
+    if os.geteuid() == 0:
+        return
+    why = None
+    if attributes.mode & stat.S_ISGID and attributes.gid not in (os.getegid(), *os.getgroups()):
+        why = "it has the setgid bit, for a group that you are not in"
+    elif "security.capability" in attributes.xattrs:
+        why = "it has capabilities, which only root can give back"
+    if why is not None:
+        raise DiskError(
+            f"cannot put a mutation into `{_text(path)}`: {why}",
+            hint="make the file yours, or run roxy as its owner",
+        )
 
 
 def _stamp(seen: os.stat_result) -> tuple[int, int, int]:
@@ -530,6 +623,12 @@ def _dump(entry: _Entry) -> bytes:
     return json.dumps(value, indent=1).encode("ascii")
 
 
+def _within(value: int, limit: int) -> int:
+    if not 0 <= value <= limit:
+        raise ValueError(f"{value} is out of range")
+    return value
+
+
 def _load(data: bytes) -> _Entry:
     value: dict[str, Any] = json.loads(data)
     if value["version"] != _VERSION:
@@ -538,18 +637,18 @@ def _load(data: bytes) -> _Entry:
         _Original(
             path=_bytes(one["path"]),
             copy=one["copy"],
-            attributes=files.Attributes(
-                one["mode"],
-                one["uid"],
-                one["gid"],
+            attributes=Attributes(
+                _within(one["mode"], 0o7777),
+                _within(one["uid"], _UNSIGNED),
+                _within(one["gid"], _UNSIGNED),
                 {name: base64.b64decode(text) for name, text in one["xattrs"].items()},
             ),
             original=bytes.fromhex(one["original"]),
             mutated=bytes.fromhex(one["mutated"]),
             stamp=tuple(one["stamp"]),
-            mtime=one["mtime"],
+            mtime=_within(one["mtime"], _LATEST),
         )
         for one in value["files"]
     )
-    folders = {_bytes(path): int(mode) for path, mode in value["folders"].items()}
+    folders = {_bytes(path): _within(mode, 0o7777) for path, mode in value["folders"].items()}
     return _Entry(value["check"], originals, folders)
