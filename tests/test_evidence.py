@@ -710,6 +710,23 @@ def test_a_top_level_that_cannot_be_written_is_named_with_exit_2() -> None:
         assert stranger.roxy(project.root, "gate").code == 0
 
 
+@stranger.as_root
+@pytest.mark.rule("S12", "S43")
+def test_a_covered_file_that_cannot_be_read_is_named_with_exit_2() -> None:
+    with stranger.a_public_folder() as public:
+        project = Project.make(public / "project")
+        project.greet()
+        stranger.give_away(project.root)
+        project.write("src/secret.txt", "root's\n", 0o600)
+        for command in ("gate", "verify"):
+            done = stranger.roxy(project.root, command)
+            assert (done.code, done.out) == (2, "")
+            assert done.err.startswith(
+                "error: cannot read the covered file `src/secret.txt`: Permission denied\n"
+            )
+        assert not (project.root / "roxy.lock").exists()
+
+
 # ------------------------------------------------------------------- verify --all --locked
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import stat
@@ -211,6 +212,22 @@ def stamps(tree: Tree, paths: Iterable[bytes]) -> dict[bytes, Stamp]:
             continue
         if stat.S_ISREG(seen.st_mode):
             found[path] = Stamp.of(seen)
+    return found
+
+
+def folder_stamps(tree: Tree, paths: Iterable[bytes]) -> dict[bytes, Stamp]:
+    """Return the stamps of all folders that some files are in, up to the top."""
+    tree.forget()
+    folders: set[bytes] = set()
+    for path in paths:
+        folder = os.path.dirname(path)
+        while folder and folder not in folders:
+            folders.add(folder)
+            folder = os.path.dirname(folder)
+    found = {}
+    for folder in sorted(folders):
+        with contextlib.suppress(OSError):
+            found[folder] = Stamp.of(tree.stat(folder))
     return found
 
 

@@ -74,15 +74,32 @@ class _Try:
     check: Check
     patches: Sequence[bytes]
     place: Workspace
+    covered: Collection[bytes]
     runs: list[Run] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     kept: list[Kept] = field(default_factory=list)
 
     def run(self, phase: Phase, mutation: str | None) -> Run:
         total = 1 + 2 * len(self.check.mutations)
+        before = self.place.folder_stamps(self.covered)
         run = self.place.run(self.check, phase, mutation, len(self.runs) + 1, total)
         self.runs.append(run)
+        self._look_at_folders(before)
         return run
+
+    def _look_at_folders(self, before: Mapping[bytes, Stamp]) -> None:
+        """Remark on folders that were moved, perhaps away and back with all that is in them.
+
+        As with a file, a ctime alone proves nothing: chmod leaves that too.
+        """
+        after = self.place.folder_stamps(self.covered)
+        for folder, stamp in before.items():
+            now = after.get(folder)
+            if now is not None and now != stamp and now.same_but_ctime(stamp):
+                name = folder.decode("utf-8", "surrogateescape")
+                note = f"the folder `{name}` has a new ctime: it was moved, or its mode changed"
+                if note not in self.notes:
+                    self.notes.append(note)
 
 
 def verify_check(check: Check, patches: Sequence[bytes], place: Workspace) -> Outcome:
@@ -93,7 +110,7 @@ def verify_check(check: Check, patches: Sequence[bytes], place: Workspace) -> Ou
     """
     place.begin()
     before = place.digests(place.covered(check, strict=True))
-    attempt = _Try(check, patches, place)
+    attempt = _Try(check, patches, place, before.keys())
     watch = _Watch(place, place.stamps(before))
     fits, misfit = _fit_all(attempt, before)
     if misfit is None:

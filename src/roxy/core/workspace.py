@@ -69,6 +69,10 @@ class Workspace:
         """Return what would change if anybody touched these files."""
         return coverage.stamps(self._session.tree, paths)
 
+    def folder_stamps(self, paths: Collection[bytes]) -> dict[bytes, Stamp]:
+        """Return what would change if anybody moved the folders that these files are in."""
+        return coverage.folder_stamps(self._session.tree, paths)
+
     def unreadable(self, patch: bytes) -> str | None:
         """Return git's complaint about a patch that it cannot read at all (S19)."""
         with self._session.interrupts.breakable():
