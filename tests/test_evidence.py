@@ -300,7 +300,7 @@ def test_an_edit_during_any_run_is_kept_and_not_recorded(
         project.write("src/other.txt", b"for a moment\n")
         project.write("src/other.txt", edit)
         every.let_go()
-        out, _ = process.communicate(timeout=60)
+        out, _ = process.communicate(timeout=HANG)
     assert process.returncode == 1
     assert b"covered files changed while it ran: `src/other.txt`\n" in out
     assert project.read("src/other.txt") == edit
@@ -320,7 +320,7 @@ def test_an_edit_of_the_mutated_file_during_any_run_is_kept_and_not_recorded(
         until_there(every.here)
         project.write("src/greeting.txt", edit)
         every.let_go()
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=HANG)
     assert process.returncode == 1
     assert b"covered files changed while it ran: `src/greeting.txt`\n" in out
     assert recorded(project) == {}
@@ -426,6 +426,7 @@ def claims_of(project: Project, *claims: str) -> None:
         project.check(f"{PASSES} # {claim}", claim=claim)
 
 
+@pytest.mark.slow
 @pytest.mark.rule("S35")
 def test_two_clones_record_the_same_bytes(project: Project, tmp_path: Path) -> None:
     claims_of(project, "zebra", "a b", "Apple", "é")
@@ -482,7 +483,7 @@ def test_what_was_proven_is_recorded_at_once_and_what_was_not_reached_stays(
         until_there(gate.here)
         now = recorded(project)
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=60)
+        process.communicate(timeout=HANG)
     assert process.returncode == 130
     assert now["one/text"] != before["one/text"]
     assert {name: one for name, one in now.items() if name != "one/text"} == {
@@ -591,6 +592,7 @@ def test_a_damaged_lock_stays_when_verify_all_proves_nothing(verified: Project) 
     assert verified.read("roxy.lock") == b"<<<<<<<\n"
 
 
+@pytest.mark.slow
 @pytest.mark.rule("S35", "S37")
 @pytest.mark.parametrize("driver", ["text", "union"])
 def test_locks_of_two_branches_merge_when_their_checks_are_different(
@@ -615,6 +617,7 @@ def test_locks_of_two_branches_merge_when_their_checks_are_different(
     assert (done.code, done.err) == (0, "")
 
 
+@pytest.mark.slow
 @pytest.mark.rule("S37")
 @pytest.mark.parametrize("driver", ["text", "union"])
 def test_locks_of_two_branches_that_disagree_are_refused_until_verify_all(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -104,11 +103,9 @@ def test_log_takes_no_more_room_on_the_disk_while_a_command_prints(tmp_path: Pat
 
 @on_linux
 @pytest.mark.rule("S25", "S48")
-def test_a_full_disk_while_a_command_prints_is_an_error_that_names_the_log(tmp_path: Path) -> None:
-    path = tmp_path / "log"
-    path.symlink_to("/dev/full")
-    log = Log(path)
-    with pytest.raises(DiskError, match=re.escape(f"`{path}`: No space left")):
+def test_a_full_disk_while_a_command_prints_is_an_error_that_names_the_log() -> None:
+    log = Log(Path("/dev/full"))
+    with pytest.raises(DiskError, match="`/dev/full`: No space left"):
         log.add(b"first")
     log.close()
 

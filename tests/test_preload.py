@@ -79,8 +79,8 @@ CASES = {
         2, "rm -rf roxy.lock; mkdir roxy.lock; grep -q hello src/greeting.txt", "roxy.lock"
     ),
     "failing because there is no room for a log": Case(2, "rm -rf .git/roxy/logs", "cannot write"),
-    "failing because a copy is gone": Case(
-        2, IN_MUTATED_RUN % "rm .git/roxy/journal/copy-0", "cannot put"
+    "failing because a copy is damaged": Case(
+        2, IN_MUTATED_RUN % ": >.git/roxy/journal/copy-0", "cannot put"
     ),
 }
 

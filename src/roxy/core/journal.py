@@ -7,7 +7,6 @@ entry puts things back, as often as it takes. The journal knows bytes, not mutat
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import errno
 import json
@@ -15,12 +14,12 @@ import os
 import stat
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from roxy.core import files
-from roxy.core.attributes import Attributes
+from roxy.core import files, journal_entry
 from roxy.core.errors import DiskError, Fault, RestoreError
 from roxy.core.forward import next_mtime, seconds_to_pass, seconds_to_wait
+from roxy.core.journal_entry import JournalEntry, Original
 from roxy.core.model import Kept
 from roxy.core.processes import Identity
 
@@ -28,10 +27,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
+    from roxy.core.attributes import Attributes
     from roxy.core.files import Tree
     from roxy.core.mutation import Edit
 
-_VERSION = 1
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _UNUSABLE = (
     OSError,
@@ -42,8 +41,6 @@ _UNUSABLE = (
     OverflowError,
     RecursionError,
 )
-_UNSIGNED = 2**32 - 1
-_LATEST = 2**62
 """What a file of the journal that is damaged, or that roxy did not write, can lead to."""
 
 
@@ -53,34 +50,6 @@ class ChangedMeanwhileError(Exception):
     def __init__(self, paths: Sequence[bytes]) -> None:
         super().__init__(paths)
         self.paths = tuple(paths)
-
-
-@dataclass(frozen=True, slots=True)
-class _Original:
-    """One file as it was, and what stands in its place for a while."""
-
-    path: bytes
-    copy: str
-    """Name of the copy, in the journal's folder."""
-    attributes: Attributes
-    original: bytes
-    """SHA-256 of what it held."""
-    mutated: bytes
-    """SHA-256 of what roxy puts there."""
-    stamp: tuple[int, int, int]
-    """Inode, mtime and ctime before anything was changed."""
-    mtime: int
-    """Time that the mutated file gets."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Entry:
-    """All that is needed to put one patch's files back."""
-
-    check: str
-    files: tuple[_Original, ...]
-    folders: dict[bytes, int]
-    """Permission bits of the folders that they are in."""
 
 
 @dataclass
@@ -139,7 +108,7 @@ class Journal:
         `RestoreError` when a file cannot be put back.
         """
         entry = self._record(check, edits, sleep)
-        standing: list[_Original] = []
+        standing: list[Original] = []
         with self._spares(entry) as spares:
             try:
                 for original, edit in zip(entry.files, edits, strict=True):
@@ -152,7 +121,9 @@ class Journal:
         if patched.deleted:
             raise ChangedMeanwhileError(patched.deleted)
 
-    def _record(self, check: str, edits: Sequence[Edit], sleep: Callable[[float], None]) -> _Entry:
+    def _record(
+        self, check: str, edits: Sequence[Edit], sleep: Callable[[float], None]
+    ) -> JournalEntry:
         """Copy the files and write the entry, so that it all lasts."""
         self._make_folder()
         self._tree.forget()
@@ -165,8 +136,8 @@ class Journal:
                 self._note_folders(edit.path, folders)
             except OSError as error:
                 raise _not_read(edit.path, error) from error
-        entry = _Entry(check, tuple(originals), folders)
-        files.write(self._entry, _dump(entry), lasting=True)
+        entry = JournalEntry(check, tuple(originals), folders)
+        files.write(self._entry, journal_entry.dump(entry), lasting=True)
         return entry
 
     def _make_folder(self) -> None:
@@ -175,7 +146,7 @@ class Journal:
             files.make_folder(folder, lasting=True, parents=False)
 
     @contextlib.contextmanager
-    def _spares(self, entry: _Entry) -> Iterator[dict[str, int]]:
+    def _spares(self, entry: JournalEntry) -> Iterator[dict[str, int]]:
         """Hold the copies open: their bytes outlive their names, should a check remove those."""
         with contextlib.ExitStack() as stack:
             spares = {}
@@ -185,13 +156,13 @@ class Journal:
                 spares[original.copy] = fd
             yield spares
 
-    def _revive(self, entry: _Entry, spares: dict[str, int]) -> None:
+    def _revive(self, entry: JournalEntry, spares: dict[str, int]) -> None:
         """Write copies anew that a check removed or changed, from their open descriptors."""
         for original in entry.files:
             with contextlib.suppress(OSError, DiskError):  # the restore says what is missing
                 self._revive_copy(original, spares[original.copy])
 
-    def _revive_copy(self, original: _Original, spare: int) -> None:
+    def _revive_copy(self, original: Original, spare: int) -> None:
         copy = self._folder / original.copy
         if _holds(copy) == original.original or _read_again(spare) != original.original:
             return
@@ -206,13 +177,13 @@ class Journal:
         except OSError as error:
             raise _not_read(edit.path, error) from error
 
-    def _copied(self, edit: Edit, copy: str) -> _Original:
+    def _copied(self, edit: Edit, copy: str) -> Original:
         seen = self._tree.stat(edit.path)
         attributes = self._tree.attributes(edit.path)
         _refuse_what_cannot_come_back(edit.path, attributes)
         if files.copy_out(self._tree, edit.path, self._folder / copy) != edit.old:
             raise ChangedMeanwhileError([edit.path])
-        return _Original(
+        return Original(
             path=edit.path,
             copy=copy,
             attributes=attributes,
@@ -229,7 +200,7 @@ class Journal:
             folder = os.path.dirname(folder)
 
     def _mutate(
-        self, original: _Original, edit: Edit, standing: list[_Original], patched: Patched
+        self, original: Original, edit: Edit, standing: list[Original], patched: Patched
     ) -> os.stat_result:
         staging = self._staging(original)
         self._tree.forget()
@@ -259,7 +230,7 @@ class Journal:
         files.remove(edit.source)
         return self._look_at_placed(original)
 
-    def _look_at_placed(self, original: _Original) -> os.stat_result:
+    def _look_at_placed(self, original: Original) -> os.stat_result:
         """Return the stat of a mutated file, which holds what it should at this moment."""
         try:
             seen = self._tree.stat(original.path)
@@ -271,14 +242,14 @@ class Journal:
         self._latest = max(self._latest, seen.st_mtime_ns)
         return seen
 
-    def _staging(self, original: _Original) -> Path:
+    def _staging(self, original: Original) -> Path:
         """Return where a file stands right before, and what it displaced right after, a place."""
         return self._folder / original.copy.replace("copy", "staging")
 
-    def _is_foreign(self, original: _Original, staging: Path) -> bool:
+    def _is_foreign(self, original: Original, staging: Path) -> bool:
         return _holds(staging) not in (original.original, original.mutated)
 
-    def _keep_displaced(self, original: _Original, staging: Path, patched: Patched) -> int:
+    def _keep_displaced(self, original: Original, staging: Path, patched: Patched) -> int:
         """Keep what stands at `staging` if roxy did not write it, drop it otherwise.
 
         Return the modification time of what is kept, else 0.
@@ -296,7 +267,9 @@ class Journal:
         patched.kept.append(kept)
         return mtime
 
-    def _restore(self, entry: _Entry, originals: Sequence[_Original], patched: Patched) -> None:
+    def _restore(
+        self, entry: JournalEntry, originals: Sequence[Original], patched: Patched
+    ) -> None:
         """Put files of an entry back, then drop the entry. Raises `RestoreError`."""
         faults = []
         for original in originals:
@@ -315,7 +288,7 @@ class Journal:
             with contextlib.suppress(OSError):
                 patched.stats[path] = self._tree.stat(path)
 
-    def _fault(self, original: _Original, error: OSError | DiskError) -> Fault:
+    def _fault(self, original: Original, error: OSError | DiskError) -> Fault:
         reason = (isinstance(error, OSError) and error.strerror) or error
         return Fault(
             f"cannot put `{_text(original.path)}` back: {reason}",
@@ -323,7 +296,7 @@ class Journal:
             hint="mend what is in the way (permissions, space on the disk), then run `roxy status`",
         )
 
-    def _put_back(self, original: _Original, folders: dict[bytes, int], patched: Patched) -> None:
+    def _put_back(self, original: Original, folders: dict[bytes, int], patched: Patched) -> None:
         """Make one file what it was, whatever stands in its place now."""
         folder = os.path.dirname(original.path)
         try:
@@ -332,7 +305,7 @@ class Journal:
         finally:
             self._settle_folders(folder, folders)
 
-    def _exchange_back(self, original: _Original, patched: Patched) -> None:
+    def _exchange_back(self, original: Original, patched: Patched) -> None:
         path, copy, staging = original.path, self._folder / original.copy, self._staging(original)
         self._keep_displaced(original, staging, patched)
         previous = original.mtime
@@ -364,7 +337,7 @@ class Journal:
 
     def _leave_as_put_back(
         self,
-        original: _Original,
+        original: Original,
         held: bytes | str | None,
         copied: bytes | None,
         patched: Patched,
@@ -384,7 +357,7 @@ class Journal:
             files.rename(copy, kept.place)
             patched.kept.append(kept)
 
-    def _is_as_it_was(self, original: _Original) -> bool:
+    def _is_as_it_was(self, original: Original) -> bool:
         """Say whether a file was never touched, which is so after a kill before the first write."""
         seen = self._tree.stat(original.path)
         return (
@@ -510,7 +483,7 @@ class Journal:
         except _UNUSABLE:
             return None  # written whole or not at all: then no command was let go
 
-    def _read_entry(self) -> _Entry | None:
+    def _read_entry(self) -> JournalEntry | None:
         try:
             data = self._entry.read_bytes()
         except FileNotFoundError:
@@ -518,7 +491,7 @@ class Journal:
         except OSError as error:
             raise self._unreadable(str(error.strerror)) from error
         try:
-            return _load(data)
+            return journal_entry.parse(data)
         except _UNUSABLE as error:
             raise self._unreadable(f"{type(error).__name__}: {error}") from error
 
@@ -590,65 +563,3 @@ def _stamp(seen: os.stat_result) -> tuple[int, int, int]:
 
 def _text(path: bytes) -> str:
     return path.decode("utf-8", "surrogateescape")
-
-
-def _bytes(text: str) -> bytes:
-    return text.encode("utf-8", "surrogateescape")
-
-
-def _dump(entry: _Entry) -> bytes:
-    value = {
-        "version": _VERSION,
-        "check": entry.check,
-        "files": [
-            {
-                "path": _text(one.path),
-                "copy": one.copy,
-                "mode": one.attributes.mode,
-                "uid": one.attributes.uid,
-                "gid": one.attributes.gid,
-                "xattrs": {
-                    name: base64.b64encode(data).decode("ascii")
-                    for name, data in one.attributes.xattrs.items()
-                },
-                "original": one.original.hex(),
-                "mutated": one.mutated.hex(),
-                "stamp": one.stamp,
-                "mtime": one.mtime,
-            }
-            for one in entry.files
-        ],
-        "folders": {_text(path): mode for path, mode in entry.folders.items()},
-    }
-    return json.dumps(value, indent=1).encode("ascii")
-
-
-def _within(value: int, limit: int) -> int:
-    if not 0 <= value <= limit:
-        raise ValueError(f"{value} is out of range")
-    return value
-
-
-def _load(data: bytes) -> _Entry:
-    value: dict[str, Any] = json.loads(data)
-    if value["version"] != _VERSION:
-        raise ValueError(f"it has version {value['version']}, from another roxy")
-    originals = tuple(
-        _Original(
-            path=_bytes(one["path"]),
-            copy=one["copy"],
-            attributes=Attributes(
-                _within(one["mode"], 0o7777),
-                _within(one["uid"], _UNSIGNED),
-                _within(one["gid"], _UNSIGNED),
-                {name: base64.b64decode(text) for name, text in one["xattrs"].items()},
-            ),
-            original=bytes.fromhex(one["original"]),
-            mutated=bytes.fromhex(one["mutated"]),
-            stamp=tuple(one["stamp"]),
-            mtime=_within(one["mtime"], _LATEST),
-        )
-        for one in value["files"]
-    )
-    folders = {_bytes(path): _within(mode, 0o7777) for path, mode in value["folders"].items()}
-    return _Entry(value["check"], originals, folders)

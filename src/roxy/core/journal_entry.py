@@ -1,0 +1,118 @@
+"""What the journal writes down of one patch before it damages anything, so that it all comes back.
+
+Version 1 of a file in JSON. Whoever reads it must be able to trust it, so nothing in it is guessed.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from roxy.core.attributes import Attributes
+
+_VERSION = 1
+_MODES = 0o7777
+_OWNERS = 2**32 - 1
+_TIMES = 2**62
+
+
+@dataclass(frozen=True, slots=True)
+class Original:
+    """One file as it was, and what stands in its place for a while."""
+
+    path: bytes
+    copy: str
+    """Name of the copy, in the journal's folder."""
+    attributes: Attributes
+    original: bytes
+    """SHA-256 of what it held."""
+    mutated: bytes
+    """SHA-256 of what roxy puts there."""
+    stamp: tuple[int, int, int]
+    """Inode, mtime and ctime before anything was changed."""
+    mtime: int
+    """Time that the mutated file gets."""
+
+
+@dataclass(frozen=True, slots=True)
+class JournalEntry:
+    """All that is needed to put one patch's files back."""
+
+    check: str
+    files: tuple[Original, ...]
+    folders: dict[bytes, int]
+    """Permission bits of the folders that they are in."""
+
+
+def dump(entry: JournalEntry) -> bytes:
+    """Return the bytes that `parse` reads."""
+    value = {
+        "version": _VERSION,
+        "check": entry.check,
+        "files": [
+            {
+                "path": _text(one.path),
+                "copy": one.copy,
+                "mode": one.attributes.mode,
+                "uid": one.attributes.uid,
+                "gid": one.attributes.gid,
+                "xattrs": {
+                    name: base64.b64encode(data).decode("ascii")
+                    for name, data in one.attributes.xattrs.items()
+                },
+                "original": one.original.hex(),
+                "mutated": one.mutated.hex(),
+                "stamp": one.stamp,
+                "mtime": one.mtime,
+            }
+            for one in entry.files
+        ],
+        "folders": {_text(path): mode for path, mode in entry.folders.items()},
+    }
+    return json.dumps(value, indent=1).encode("ascii")
+
+
+def parse(data: bytes) -> JournalEntry:
+    """Read an entry.
+
+    Raises `ValueError`, `TypeError`, `KeyError`, `AttributeError`, `OverflowError` or
+    `RecursionError` for anything that `dump` did not write.
+    """
+    value: dict[str, Any] = json.loads(data)
+    if value["version"] != _VERSION:
+        raise ValueError(f"it has version {value['version']}, from another roxy")
+    originals = tuple(
+        Original(
+            path=_bytes(one["path"]),
+            copy=one["copy"],
+            attributes=Attributes(
+                _within(one["mode"], _MODES),
+                _within(one["uid"], _OWNERS),
+                _within(one["gid"], _OWNERS),
+                {name: base64.b64decode(text) for name, text in one["xattrs"].items()},
+            ),
+            original=bytes.fromhex(one["original"]),
+            mutated=bytes.fromhex(one["mutated"]),
+            stamp=tuple(one["stamp"]),
+            mtime=_within(one["mtime"], _TIMES),
+        )
+        for one in value["files"]
+    )
+    folders = {_bytes(path): _within(mode, _MODES) for path, mode in value["folders"].items()}
+    return JournalEntry(value["check"], originals, folders)
+
+
+def _within(value: int, limit: int) -> int:
+    if not 0 <= value <= limit:
+        raise ValueError(f"{value} is out of range")
+    return value
+
+
+def _text(path: bytes) -> str:
+    return path.decode("utf-8", "surrogateescape")
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
