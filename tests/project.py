@@ -91,10 +91,10 @@ class Project:
     ) -> None:
         """Add one check to roxy.toml."""
         text = self.read("roxy.toml").decode() if (self.root / "roxy.toml").exists() else ""
-        patches = json.dumps(mutation if isinstance(mutation, str) else list(mutation))
+        patches = quoted(mutation if isinstance(mutation, str) else list(mutation))
         text += (
-            f"[claims.{json.dumps(claim)}.checks.{json.dumps(name)}]\n"
-            f"run = {json.dumps(run)}\ncovers = {json.dumps(list(covers))}\n"
+            f"[claims.{quoted(claim)}.checks.{quoted(name)}]\n"
+            f"run = {quoted(run)}\ncovers = {quoted(list(covers))}\n"
             f"mutation = {patches}\n\n"
         )
         self.write("roxy.toml", text)
@@ -182,6 +182,11 @@ class Project:
                     found[relative] = ("special", mode, b"")
         found.pop("roxy.lock", None)
         return found
+
+
+def quoted(value: str | list[str]) -> str:
+    """Return a value as TOML has it, which is as JSON has it."""
+    return json.dumps(value, ensure_ascii=False)
 
 
 def until(happens: Callable[[], bool]) -> None:

@@ -428,3 +428,16 @@ def test_any_name_can_be_printed_in_any_locale(env: dict[str, str]) -> None:
     assert done.returncode == 2
     assert done.stderr.startswith(b"error: there is no command `n")
     assert done.stderr.endswith(b"hint: the commands are `status`, `verify`, `gate`\n")
+
+
+@pytest.mark.rule("S3")
+def test_windows_gets_a_sentence_before_anything_is_loaded_that_it_lacks() -> None:
+    program = (
+        "import sys, os; sys.platform = 'win32'; sys.modules['fcntl'] = None; del os.O_NOFOLLOW\n"
+        "from roxy.cli.main import main; main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, check=False, timeout=60
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith(b"error: roxy works on Linux and macOS, not on Windows\n")

@@ -12,6 +12,12 @@ from typing import NoReturn
 
 def main() -> NoReturn:
     """Run roxy on the arguments of this process, and end the process with its exit code."""
+    if sys.platform == "win32":  # before anything is imported that is not there (S3)
+        sys.stderr.write(
+            "error: roxy works on Linux and macOS, not on Windows\n"
+            "hint: run it inside WSL, on a repository that lives there\n"
+        )
+        sys.exit(2)
     try:
         from roxy.cli.boundary import run  # noqa: PLC0415 - see above
 

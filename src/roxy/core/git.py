@@ -10,7 +10,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -334,11 +333,6 @@ def find_repository(start: Path, environ: Mapping[str, str]) -> Repository:
 
     Raises `UsageError`, `PlatformError` or `GitError`; what git itself says is quoted.
     """
-    if sys.platform == "win32":
-        raise PlatformError(
-            "roxy works on Linux and macOS, not on Windows",
-            hint="run it inside WSL, on a repository that lives there",
-        )
     if not (os.path.isdir(start) and os.access(start, os.X_OK)):
         raise UsageError(f"`{start}` is not a folder that can be entered")
     if shutil.which("sh", path=environ.get("PATH")) is None:

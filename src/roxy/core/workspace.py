@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from roxy.core import coverage, files
+from roxy.core.errors import Interrupted
 from roxy.core.events import EditKept, RunFinished, RunOutput, RunStarted, RunTick
 from roxy.core.forward import seconds_to_wait
 from roxy.core.model import Run
@@ -116,12 +117,16 @@ class Workspace:
         self._emit(RunStarted(check, phase, number, total))
         # A name that tells nothing of the run: the command may find it (S23).
         log = self._logs / f"{time.strftime('%Y%m%dT%H%M%S')}-{secrets.token_hex(4)}.log"
-        ended = self._runner.run(
-            check.run,
-            log,
-            on_output=lambda chunk: self._emit(RunOutput(chunk)),
-            on_tick=lambda: self._emit(RunTick()),
-        )
+        try:
+            ended = self._runner.run(
+                check.run,
+                log,
+                on_output=lambda chunk: self._emit(RunOutput(chunk)),
+                on_tick=lambda: self._emit(RunTick()),
+            )
+        except Interrupted:
+            self._session.journal.forget_run()
+            raise
         self._session.journal.forget_run()
         run = Run(
             phase=phase,
