@@ -386,9 +386,6 @@ main()
 """
 
 
-@pytest.mark.xfail(
-    strict=True, reason="verify_check stamps after it reads, and reads after it looks"
-)
 @pytest.mark.rule("S26")
 def test_good_code_that_comes_right_after_reading_and_goes_right_before_is_no_evidence(
     project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -574,7 +571,6 @@ def test_verify_all_with_names_on_a_damaged_lock_records_only_those(project: Pro
     assert recorded(project) == {"two/text": before["two/text"]}
 
 
-@pytest.mark.xfail(strict=True, reason="verify writes the lock before it looks at the patches")
 @pytest.mark.rule("S19", "S36")
 def test_a_patch_that_git_cannot_read_leaves_the_lock_as_it_is(verified: Project) -> None:
     lock = verified.read("roxy.lock") + f'\n[claims.gone]\na = "{OLD}"\n'.encode()

@@ -28,7 +28,7 @@ from roxy.core.workspace import Workspace
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from roxy.core.events import Emit, Event
     from roxy.core.model import Check, Kept, Manifest, Run, Standing
@@ -109,13 +109,16 @@ def verify_check(check: Check, patches: Sequence[bytes], place: Workspace) -> Ou
     `Interrupted` and `RoxyError`; the tree is as it was in any case but `RestoreError`.
     """
     place.begin()
-    before = place.digests(place.covered(check, strict=True))
-    attempt = _Try(check, patches, place, before.keys())
-    watch = _Watch(place, place.stamps(before))
+    covered = place.covered(check, strict=True)
+    attempt = _Try(check, patches, place, covered)
+    # Stamps before the digests here, and after them at the end: what is read lies in between.
+    watch = _Watch(place, place.stamps(covered))
+    before = place.digests(covered)
     fits, misfit = _fit_all(attempt, before)
     if misfit is None:
         _run_all(attempt, fits, watch)
         _compare(watch, before, place.digests(place.covered(check, strict=False)))
+        watch.look()
     evidence = Evidence(
         misfit=misfit.reason if misfit else None,
         runs=tuple(attempt.runs),
@@ -124,7 +127,8 @@ def verify_check(check: Check, patches: Sequence[bytes], place: Workspace) -> Ou
     )
     verdict = judge(evidence)
     notes = attempt.notes + [
-        f"`{path.decode('utf-8', 'surrogateescape')}` has a new ctime: its mode or links changed"
+        f"`{path.decode('utf-8', 'surrogateescape')}` has a new ctime:"
+        " its mode, its links, or for a while its content changed"
         for path in sorted(watch.only_ctime - watch.touched)
     ]
     return Outcome(
@@ -168,9 +172,9 @@ def _run_all(attempt: _Try, fits: Sequence[Fit], watch: _Watch) -> None:
             watch.touched |= set(changed.paths)
         attempt.kept += patched.kept
         watch.touched |= {kept.path for kept in patched.kept}
+        watch.expect(_stamps(patched.stats))
         if watch.touched or is_over(attempt.runs):
             return
-        watch.expect(_stamps(patched.stats))
         attempt.run(Phase.RESTORED, mutation)
     watch.look()
 
@@ -208,12 +212,15 @@ def verify(
         work = _work(session, names, everything=everything)
     manifest, trouble = session.manifest, work.trouble
     recorder = Recorder(session.tree, session.repository.state, work.lock.only(manifest.checks))
-    if not locked and trouble is None:
-        recorder.write()
     tally = _Tally(manifest, work)
     listeners: list[Emit] = [tally] if locked else [recorder, tally]
+
+    def begin() -> None:
+        if not locked and trouble is None:
+            recorder.write()
+
     try:
-        _try_all(session, work.jobs, listeners, emit)
+        _try_all(session, work.jobs, listeners, emit, begin=begin)
     except Interrupted as interrupted:
         interrupted.report = tally.report(interrupted=interrupted.signum)
         if not locked:
@@ -266,8 +273,14 @@ def _read_lock(session: Session, *, everything: bool) -> tuple[Lockfile, str | N
 
 
 def _try_all(
-    session: Session, jobs: Sequence[Check], listeners: Sequence[Emit], emit: Emit
+    session: Session,
+    jobs: Sequence[Check],
+    listeners: Sequence[Emit],
+    emit: Emit,
+    *,
+    begin: Callable[[], None],
 ) -> None:
+    """Try checks; `begin` is called once it is known that every patch can be read (S19)."""
     if not jobs:
         return
     everybody: list[Emit] = [_keep_receipts(session), *listeners, emit]
@@ -280,6 +293,7 @@ def _try_all(
         place = Workspace(session, tell)
         stack.callback(place.close)
         _refuse_unreadable(session.manifest, jobs, place)
+        begin()
         touched = _touched(session.manifest, jobs, place)
         past = past_seconds(session.repository.state, jobs)
         left = list(jobs)
