@@ -22,6 +22,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--rule", help="run only the tests that hold this rule, such as S28")
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """Tests wait for processes and for the clock (S30) more than they compute."""
+    return 3 * (os.cpu_count() or 1)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     rule = config.getoption("--rule")
     if rule is None:
