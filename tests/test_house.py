@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ LATER = range(40, 43)
 RULES = [f"S{number}" for number in range(1, 53) if number not in LATER]
 
 
+@cache
 def modules() -> dict[str, ast.Module]:
     """Return every module of roxy by its path below the package."""
     return {
@@ -48,6 +50,7 @@ def tour() -> list[list[str]]:
     return [re.findall(r"`([a-z_/]+\.py)`", row) for row in rows]
 
 
+@cache
 def marked_rules() -> set[str]:
     """Return every rule that some test says it holds."""
     found: set[str] = set()
