@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from dataclasses import dataclass
 from typing import Any
 
 from roxy.core.attributes import Attributes
 
 _VERSION = 1
+_COPY = re.compile(r"copy-[0-9]+")
 _MODES = 0o7777
 _OWNERS = 2**32 - 1
 _TIMES = 2**62
@@ -85,8 +87,8 @@ def parse(data: bytes) -> JournalEntry:
         raise ValueError(f"it has version {value['version']}, from another roxy")
     originals = tuple(
         Original(
-            path=_bytes(one["path"]),
-            copy=one["copy"],
+            path=_path(one["path"]),
+            copy=_copy(one["copy"]),
             attributes=Attributes(
                 _within(one["mode"], _MODES),
                 _within(one["uid"], _OWNERS),
@@ -100,7 +102,7 @@ def parse(data: bytes) -> JournalEntry:
         )
         for one in value["files"]
     )
-    folders = {_bytes(path): _within(mode, _MODES) for path, mode in value["folders"].items()}
+    folders = {_path(path): _within(mode, _MODES) for path, mode in value["folders"].items()}
     return JournalEntry(value["check"], originals, folders)
 
 
@@ -114,5 +116,14 @@ def _text(path: bytes) -> str:
     return path.decode("utf-8", "surrogateescape")
 
 
-def _bytes(text: str) -> bytes:
-    return text.encode("utf-8", "surrogateescape")
+def _path(text: str) -> bytes:
+    path = text.encode("utf-8", "surrogateescape")
+    if any(name in (b"", b".", b"..") for name in path.split(b"/")):
+        raise ValueError(f"`{text}` is no path in the working tree")
+    return path
+
+
+def _copy(name: str) -> str:
+    if not _COPY.fullmatch(name):
+        raise ValueError(f"`{name}` is no name of a copy")
+    return name
