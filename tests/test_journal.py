@@ -621,23 +621,25 @@ def test_an_edit_made_right_after_a_file_is_mutated_is_kept_and_ends_the_try(
 
 
 @pytest.mark.rule("S28")
-def test_a_folder_that_is_moved_away_after_it_was_copied_is_never_mutated(ground: Ground) -> None:
-    edit = ground.edit(PATH, NEW)
+def test_a_file_is_mutated_where_its_path_leads_now_and_not_where_it_led_before(
+    ground: Ground,
+) -> None:
     folder, moved = ground.path(b"src/deep"), ground.root.parent / "moved"
-    write = files.write
+    place, placed = files.place, []
 
-    def meddled(path: Path, data: bytes, *, lasting: bool = False) -> None:
-        write(path, data, lasting=lasting)
-        folder.rename(moved)
-        shutil.copytree(moved, folder)
+    def meddled(tree: files.Tree, path: bytes, *arguments: Any) -> bool:
+        if placed == [PATH]:
+            folder.rename(moved)
+            shutil.copytree(moved, folder)
+        placed.append(path)
+        return place(tree, path, *arguments)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(files, "write", meddled)
-        with ground.patched(edit):
-            assert ground.path(PATH).read_bytes() == NEW
-            assert (moved / "f.py").read_bytes() == OLD
-    assert ground.path(PATH).read_bytes() == OLD
-    assert (moved / "f.py").read_bytes() == OLD
+        patch.setattr(files, "place", meddled)
+        with ground.patched(*two_edits(ground)):
+            assert (folder / "other.py").read_bytes() == b"other = 2\n"
+            assert (moved / "other.py").read_bytes() == b"other = 1\n"
+    assert (folder / "f.py").read_bytes() == OLD
 
 
 @pytest.mark.rule("S28", "S29")
