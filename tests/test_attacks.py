@@ -1,0 +1,103 @@
+"""What attackers found: each hit stays here as it was found, in a check that misbehaves."""
+
+from __future__ import annotations
+
+import signal
+from typing import TYPE_CHECKING
+
+import pytest
+
+from project import HANG, until
+
+if TYPE_CHECKING:
+    from project import Project
+
+GREETS = "grep -q hello src/greeting.txt"
+
+
+@pytest.mark.rule("S28", "S33")
+@pytest.mark.parametrize("lost", [".git/roxy", ".git/roxy/journal", ".git/roxy/journal/copy-0"])
+def test_a_check_that_removes_the_copies_loses_nothing(project: Project, lost: str) -> None:
+    project.greet(f"{GREETS} || {{ rm -rf {lost}; exit 1; }}")
+    before = project.snapshot()
+    project.roxy("verify")
+    assert project.snapshot() == before
+
+
+@pytest.mark.rule("S21")
+def test_what_a_check_writes_into_the_scratch_folder_reaches_no_other_mutation(
+    project: Project,
+) -> None:
+    marker = project.root.parent / "filter-ran"
+    project.write("src/b.bin", b"good\0one\n")
+    project.greet()
+    project.commit()
+    project.write("src/b.bin", b"evil\0one\n")
+    project.write("mutations/b.patch", project.git("diff", "--binary", "--", "src/b.bin"))
+    project.git("checkout", "--", "src/b.bin")
+    smudge = f'touch "{marker}"; cat >/dev/null; printf other'
+    meddle = (
+        "for dir in .git/roxy/scratch/*; do"
+        ' [ -d "$dir/info" ] || continue;'
+        " echo '* filter=x' > \"$dir/info/attributes\";"
+        f" git config -f \"$dir/config\" filter.x.smudge '{smudge}'; done"
+    )
+    project.write("roxy.toml", "")
+    project.check(f"{meddle}; {GREETS}", name="meddles", covers=("src/greeting.txt",))
+    project.check(
+        "! grep -aq other src/b.bin",
+        name="sleeps",
+        covers=("src/b.bin",),
+        mutation="mutations/b.patch",
+    )
+    done = project.roxy("verify")
+    assert "rejected greeting/sleeps: the mutated run passed" in done.out
+    assert not marker.exists()
+
+
+@pytest.mark.rule("S50")
+def test_locked_looks_at_the_lock_that_the_checks_left(project: Project) -> None:
+    project.greet(f"echo 'version = 1' > roxy.lock; {GREETS}")
+    assert project.roxy("verify").code == 0
+    done = project.roxy("verify", "--all", "--locked")
+    assert done.code == 1
+    assert "missing entry `greeting/text`" in done.out
+
+
+@pytest.mark.rule("S1", "S32")
+def test_an_interrupted_verify_leaves_no_lock_that_a_check_forged(project: Project) -> None:
+    marker = project.root.parent / "forged"
+    forged = f'version = 1\n[claims.greeting]\ntext = "sha256:{"0" * 64}"\n'
+    project.write("forged.lock", forged)
+    project.greet(f'cp forged.lock roxy.lock; touch "{marker}"; sleep 1000')
+    with project.started("verify") as roxy:
+        until(marker.exists)
+        roxy.send_signal(signal.SIGTERM)
+        assert roxy.wait(HANG) == 128 + signal.SIGTERM
+    assert b"sha256" not in project.read("roxy.lock")
+
+
+@pytest.mark.rule("S10", "S48")
+def test_a_key_with_endless_dots_is_refused_at_once(project: Project) -> None:
+    project.write("roxy.toml", "a." * 50_000 + "a = 1\n")
+    done = project.roxy("status")
+    assert done.code == 2
+    assert "too many dots" in done.err
+
+
+@pytest.mark.rule("S26")
+def test_a_folder_that_is_moved_away_and_back_is_remarked_on(project: Project) -> None:
+    swap = "cp -a src new; mv src old; mv new src"
+    project.greet(f"{swap}; {GREETS}; code=$?; rm -rf src; mv old src; exit $code")
+    done = project.roxy("verify")
+    assert "the folder `src` has a new ctime" in done.err
+
+
+@pytest.mark.rule("S33", "S48")
+@pytest.mark.parametrize("content", ["{", "[" * 100_000, '{"pid": 1e999, "started": 1, "boot": 1}'])
+def test_a_damaged_note_of_a_run_is_passed_over(verified: Project, content: str) -> None:
+    journal = verified.state / "journal"
+    journal.mkdir(exist_ok=True)
+    (journal / "run.json").write_text(content)
+    done = verified.roxy("gate")
+    assert (done.code, done.err) == (0, "")
