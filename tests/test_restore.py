@@ -252,6 +252,24 @@ def test_a_process_that_only_has_the_number_of_a_check_is_never_ended(
             stranger.kill()
 
 
+@pytest.mark.rule("S33")
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere times cannot be put in order")
+def test_a_group_that_is_older_than_the_check_is_never_ended(verified: Project) -> None:
+    sleeper = Sleeper()
+    code = f"{sleeper.command} >/dev/null 2>&1 & echo $$"
+    done = subprocess.run(
+        ["sh", "-c", code], stdout=subprocess.PIPE, start_new_session=True, check=True
+    )
+    try:
+        (verified.state / "journal").mkdir(exist_ok=True)
+        note = {"pid": int(done.stdout), "started": "9" * 15, "boot": processes.boot()}
+        (verified.state / "journal/run.json").write_text(json.dumps(note))
+        assert "ended" not in verified.roxy("gate").err
+        assert sleeper.pids()
+    finally:
+        sleeper.end()
+
+
 # ------------------------------------------------------------------- a restore that cannot succeed
 
 
