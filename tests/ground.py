@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from roxy.core import attributes, exchange, files, journal
-from roxy.core.files import Content, Tree
+from roxy.core import attributes, exchange, files, journal, tree_writer, working_tree
 from roxy.core.journal import Journal, Patched
 from roxy.core.mutation import Edit
+from roxy.core.working_tree import Content, Tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -302,11 +302,11 @@ class Faults:
         with pytest.MonkeyPatch.context() as patch:
             seen = _Os(self)
             rename_at = self.wrap("rename_at", exchange.rename_at)
-            for module in (attributes, exchange, files):
+            for module in (attributes, exchange, files, tree_writer, working_tree):
                 patch.setattr(module, "os", seen)
-            for module in (exchange, files):
+            for module in (exchange, tree_writer):
                 patch.setattr(module, "rename_at", rename_at)
-            patch.setattr(files, "shutil", _Shutil(self))
+            patch.setattr(shutil, "rmtree", self.wrap("rmtree", shutil.rmtree))
             patch.setattr(Path, "mkdir", self.wrap("mkdir", Path.mkdir))
             yield self
 
@@ -323,15 +323,6 @@ class _Os:
 
     def __getattr__(self, name: str) -> Any:
         return self._wrapped.get(name) or getattr(os, name)
-
-
-class _Shutil:
-    def __init__(self, faults: Faults) -> None:
-        self.rmtree = faults.wrap("rmtree", shutil.rmtree)
-        self.copytree = faults.wrap("copytree", shutil.copytree)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(shutil, name)
 
 
 def disk_error(number: int) -> Callable[[], OSError]:
@@ -360,7 +351,7 @@ class Meddler:
             rename_at(*arguments)
 
         with pytest.MonkeyPatch.context() as patch:
-            for module in (files, exchange):
+            for module in (exchange, tree_writer):
                 patch.setattr(module, "rename_at", meddled)
             yield self
 

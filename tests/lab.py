@@ -8,9 +8,9 @@ import weakref
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from roxy.core.files import Tree, content_of
 from roxy.core.git import find_repository
 from roxy.core.mutation import Fit, Misfit, Scratch
+from roxy.core.working_tree import Tree, content_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

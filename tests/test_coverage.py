@@ -13,10 +13,10 @@ from project import Project
 from roxy.core import coverage
 from roxy.core.coverage import Coverage, Digests, Stamp
 from roxy.core.errors import ConfigError
-from roxy.core.files import Tree
 from roxy.core.git import find_repository
 from roxy.core.interrupts import Interrupts
 from roxy.core.model import Check
+from roxy.core.working_tree import Tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ground import IS_ROOT, Faults, Killed, content, disk_error, look, refuse_flags, snapshot
-from roxy.core import attributes, exchange, files
+from roxy.core import attributes, exchange, files, tree_writer
 from roxy.core.attributes import Attributes
 from roxy.core.errors import DiskError
-from roxy.core.files import NotRegularError, Tree
+from roxy.core.working_tree import Content, NotRegularError, Tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -106,7 +106,7 @@ def without_flags(*, missing: bool) -> Iterator[None]:
     """Be on a file system that knows no flag of rename, or not."""
     with pytest.MonkeyPatch.context() as patch:
         if missing:
-            for module in (exchange, files):
+            for module in (exchange, tree_writer):
                 patch.setattr(module, "rename_at", refuse_flags)
         yield
 
@@ -200,7 +200,7 @@ def test_place_changes_no_other_hard_link_of_a_file(
     with state_on(device, tmp_path) as state:
         (state / "source").write_bytes(b"new")
         attributes = Attributes(0o600, os.getuid(), os.getgid())
-        assert files.place(
+        assert tree_writer.place(
             tree, b"a/b/file", state / "source", attributes, 10**18, state / "staging"
         )
         assert (state / "staging").read_bytes() == b"old"
@@ -228,17 +228,19 @@ def test_a_file_written_while_it_is_copied_is_copied_again_before_it_is_overwrit
     copy_in = files.copy_in
     saved = [b"saved once", b"saved twice"]
 
-    def busy(source: int, to: Path) -> files.Content:
+    def busy(source: int, to: Path) -> Content:
         copied = copy_in(source, to)
         if saved:
             (root / "a/b/file").write_bytes(saved.pop(0))
         return copied
 
     with state_on("other", tmp_path) as state, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(files, "copy_in", busy)
+        patch.setattr(tree_writer, "copy_in", busy)
         (state / "source").write_bytes(b"new")
         attributes = Attributes(0o600, os.getuid(), os.getgid())
-        assert files.place(tree, b"a/b/file", state / "source", attributes, 0, state / "staging")
+        assert tree_writer.place(
+            tree, b"a/b/file", state / "source", attributes, 0, state / "staging"
+        )
         assert (state / "staging").read_bytes() == b"saved twice"
     assert (root / "a/b/file").read_bytes() == b"new"
 
@@ -250,17 +252,17 @@ def test_a_file_that_is_written_all_the_time_is_never_overwritten(
     copy_in = files.copy_in
     times = iter(range(100))
 
-    def busy(source: int, to: Path) -> files.Content:
+    def busy(source: int, to: Path) -> Content:
         copied = copy_in(source, to)
         (root / "a/b/file").write_bytes(b"saved %d" % next(times))
         return copied
 
     with state_on("other", tmp_path) as state, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(files, "copy_in", busy)
+        patch.setattr(tree_writer, "copy_in", busy)
         (state / "source").write_bytes(b"new")
         attributes = Attributes(0o600, os.getuid(), os.getgid())
         with pytest.raises(OSError, match="keeps writing"):
-            files.place(tree, b"a/b/file", state / "source", attributes, 0, state / "staging")
+            tree_writer.place(tree, b"a/b/file", state / "source", attributes, 0, state / "staging")
     assert (root / "a/b/file").read_bytes() == b"saved %d" % (next(times) - 1)
 
 
@@ -282,7 +284,7 @@ def test_a_full_disk_does_not_keep_a_file_from_being_put_back(tmp_path: Path) ->
                 hog.write(bytes(4096))
         tree = Tree(disk / "tree")
         attributes = Attributes(0o640, 0, 0)
-        files.place(tree, b"file", disk / "state/copy", attributes, 0, disk / "state/staging")
+        tree_writer.place(tree, b"file", disk / "state/copy", attributes, 0, disk / "state/staging")
         tree.close()
         assert (disk / "tree/file").read_bytes() == b"the original\n" * 5000
     finally:
@@ -327,7 +329,7 @@ def test_an_extended_attribute_of_the_users_is_given_back_or_roxy_says_so(
 
 
 def write_lock(tree: Tree, data: bytes, staging: Path) -> None:
-    files.write_into_tree(tree, b"roxy.lock", data, staging)
+    tree_writer.write_into_tree(tree, b"roxy.lock", data, staging)
 
 
 @pytest.mark.rule("S35")

@@ -32,7 +32,7 @@ from ground import (
     refuse_flags,
     snapshot,
 )
-from roxy.core import exchange, files
+from roxy.core import exchange, tree_writer
 from roxy.core.errors import DiskError, Interrupted, ProcessError, RestoreError
 from roxy.core.journal import ChangedMeanwhileError, Patched
 from roxy.core.processes import Identity
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
     from ground import Seen
     from roxy.core.model import Kept
+    from roxy.core.working_tree import Tree
 
 PATH = b"src/deep/f.py"
 OLD, NEW, FOREIGN = b"value = 1\n", b"value = 2\n", b"value = 3  # my own work\n"
@@ -86,10 +87,10 @@ def on(disk: str) -> Iterator[None]:
     """Be on a disk that lacks something."""
     with pytest.MonkeyPatch.context() as patch:
         if disk == "no exchange":
-            for module in (files, exchange):
+            for module in (tree_writer, exchange):
                 patch.setattr(module, "rename_at", refuse_flags)
         if disk == "no links":
-            patch.setattr(files, "_link", lambda _source, _to: None)
+            patch.setattr(tree_writer, "_link", lambda _source, _to: None)
         yield
 
 
@@ -625,9 +626,9 @@ def test_a_file_is_mutated_where_its_path_leads_now_and_not_where_it_led_before(
     ground: Ground,
 ) -> None:
     folder, moved = ground.path(b"src/deep"), ground.root.parent / "moved"
-    place, placed = files.place, []
+    place, placed = tree_writer.place, []
 
-    def meddled(tree: files.Tree, path: bytes, *arguments: Any) -> bool:
+    def meddled(tree: Tree, path: bytes, *arguments: Any) -> bool:
         if placed == [PATH]:
             folder.rename(moved)
             shutil.copytree(moved, folder)
@@ -635,7 +636,7 @@ def test_a_file_is_mutated_where_its_path_leads_now_and_not_where_it_led_before(
         return place(tree, path, *arguments)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(files, "place", meddled)
+        patch.setattr(tree_writer, "place", meddled)
         with ground.patched(*two_edits(ground)):
             assert (folder / "other.py").read_bytes() == b"other = 2\n"
             assert (moved / "other.py").read_bytes() == b"other = 1\n"
@@ -658,7 +659,7 @@ def test_a_file_that_is_saved_again_and_again_is_an_error_and_every_save_is_kept
         new.rename(ground.path(PATH))
 
     with pytest.MonkeyPatch.context() as patch:
-        for module in (files, exchange):
+        for module in (tree_writer, exchange):
             patch.setattr(module, "rename_at", meddled)
         with pytest.raises(RestoreError) as raised:
             ground.recover()
@@ -1120,7 +1121,7 @@ class Log:
                 "unlink",
                 lambda path, **rest: (self.note(f"unlink {self.name(path)}"), unlink(path, **rest)),
             )
-            for module in (files, exchange):
+            for module in (tree_writer, exchange):
                 patch.setattr(module, "rename_at", noted_rename_at)
             yield
 

@@ -14,6 +14,7 @@ from typing import IO, TYPE_CHECKING
 from roxy.core import files
 from roxy.core.errors import GitError
 from roxy.core.misfit import Code, MisfitError, name, unreadable
+from roxy.core.working_tree import BLOCK, content_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from roxy.core.desk import Desk
     from roxy.core.git import Answer
+    from roxy.core.working_tree import Content, Tree
 
 ATTRIBUTES = b".gitattributes"
 _ASKED = ("text", "crlf", "eol", "ident", "working-tree-encoding")
@@ -29,13 +31,13 @@ _OFF = frozenset({"", "false", "no", "off", "0"})
 _NOT_SET = frozenset({"unspecified", "unset"})
 
 
-def content(path: Path) -> files.Content:
+def content(path: Path) -> Content:
     """Return what one of roxy's own files holds."""
     with path.open("rb", buffering=0) as file:
-        return files.content_of(file.fileno())
+        return content_of(file.fileno())
 
 
-def find_rules(desk: Desk, tree: files.Tree, paths: Sequence[bytes]) -> Rules:
+def find_rules(desk: Desk, tree: Tree, paths: Sequence[bytes]) -> Rules:
     """Return what is in force for some paths, as the `.gitattributes` of the tree are now.
 
     Raises `MisfitError` when one of those cannot be read.
@@ -58,7 +60,7 @@ def find_rules(desk: Desk, tree: files.Tree, paths: Sequence[bytes]) -> Rules:
     return Rules(desk, folder, values)
 
 
-def _copy_attributes(tree: files.Tree, paths: Sequence[bytes], folder: Path) -> bool:
+def _copy_attributes(tree: Tree, paths: Sequence[bytes], folder: Path) -> bool:
     above = {path[:end] for path in paths for end, byte in enumerate(path) if byte == ord("/")}
     found = False
     for place in sorted({b"", *above}):
@@ -68,7 +70,7 @@ def _copy_attributes(tree: files.Tree, paths: Sequence[bytes], folder: Path) -> 
                 to = folder / os.fsdecode(path)
                 files.make_folder(to.parent)
                 with files.Output(to) as output:
-                    while block := os.read(fd, files.BLOCK):
+                    while block := os.read(fd, BLOCK):
                         output.write(block)
             found = True
         except OSError as error:  # git, too, takes nothing but a regular file
@@ -152,7 +154,7 @@ class Conversion:
             " encoding than it has on the disk"
         )
 
-    def _written_by_git(self, stored: Path, raw: Path) -> files.Content:
+    def _written_by_git(self, stored: Path, raw: Path) -> Content:
         """Return what git would write, with each `$Id$` as it is on the disk."""
         if self.has_ident:
             stored = self._to_git(raw, "-ident")

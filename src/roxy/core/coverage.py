@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING
 
 from roxy.core import glob
 from roxy.core.errors import ConfigError, DiskError, Fault
-from roxy.core.files import NotRegularError, content_of
 from roxy.core.model import LOCKFILE
+from roxy.core.working_tree import NotRegularError, content_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from roxy.core.files import Tree
     from roxy.core.git import Repository
     from roxy.core.glob import Glob
     from roxy.core.interrupts import Interrupts
     from roxy.core.model import Check
+    from roxy.core.working_tree import Tree
 
 _GONE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 _RACY = 2_000_000_000

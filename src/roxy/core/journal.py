@@ -16,20 +16,21 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from roxy.core import files, journal_entry
+from roxy.core import files, journal_entry, tree_writer
 from roxy.core.errors import DiskError, Fault, RestoreError
 from roxy.core.forward import next_mtime, seconds_to_pass, seconds_to_wait
 from roxy.core.journal_entry import JournalEntry, Original
 from roxy.core.model import Kept
 from roxy.core.processes import Identity
+from roxy.core.working_tree import NotRegularError, content_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from roxy.core.attributes import Attributes
-    from roxy.core.files import Tree
     from roxy.core.mutation import Edit
+    from roxy.core.working_tree import Tree
 
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _UNUSABLE = (
@@ -205,7 +206,7 @@ class Journal:
         staging = self._staging(original)
         self._tree.forget()
         try:
-            displaced = files.place(
+            displaced = tree_writer.place(
                 self._tree,
                 original.path,
                 edit.source,
@@ -214,7 +215,7 @@ class Journal:
                 staging,
             )
             is_expected = displaced and not self._is_foreign(original, staging)
-        except (FileExistsError, files.NotRegularError) as error:
+        except (FileExistsError, NotRegularError) as error:
             raise ChangedMeanwhileError([original.path]) from error
         except OSError as error:
             raise DiskError(
@@ -222,7 +223,7 @@ class Journal:
                 hint="roxy puts a mutation into the file itself and needs to write it",
             ) from error
         if not is_expected:
-            if displaced and files.put_back(self._tree, original.path, staging):
+            if displaced and tree_writer.put_back(self._tree, original.path, staging):
                 self._keep_displaced(original, staging, patched)
                 standing.remove(original)  # the file is somebody else's again
             raise ChangedMeanwhileError([original.path])
@@ -309,7 +310,7 @@ class Journal:
         path, copy, staging = original.path, self._folder / original.copy, self._staging(original)
         self._keep_displaced(original, staging, patched)
         previous = original.mtime
-        for _ in range(files.OFTEN_ENOUGH):
+        for _ in range(tree_writer.OFTEN_ENOUGH):
             held = self._held(path)
             if held == original.original and self._is_as_it_was(original):
                 return
@@ -321,8 +322,10 @@ class Journal:
                 patched.kept.append(self._keep(path))
             mtime = self._forward(previous)
             try:
-                displaced = files.place(self._tree, path, copy, original.attributes, mtime, staging)
-            except (FileExistsError, files.NotRegularError):  # put there at this very moment
+                displaced = tree_writer.place(
+                    self._tree, path, copy, original.attributes, mtime, staging
+                )
+            except (FileExistsError, NotRegularError):  # put there at this very moment
                 self._keep_displaced(original, staging, patched)
                 continue
             self._latest = max(self._latest, mtime, self._mtime(path))
@@ -372,16 +375,16 @@ class Journal:
             here = b"/".join(names[:depth])
             seen = self._tree.look(here)
             if seen is None:
-                files.make_folder_in(self._tree, here)
+                tree_writer.make_folder_in(self._tree, here)
             elif not stat.S_ISDIR(seen.st_mode):
                 patched.kept.append(self._keep(here))
-                files.make_folder_in(self._tree, here)
+                tree_writer.make_folder_in(self._tree, here)
             elif seen.st_mode & stat.S_IRWXU != stat.S_IRWXU:
                 self._set_mode(here, modes[here] | stat.S_IRWXU)
 
     def _set_mode(self, folder: bytes, mode: int) -> None:
         with contextlib.suppress(PermissionError):  # not ours; it may do as it is
-            files.set_folder_mode(self._tree, folder, mode)
+            tree_writer.set_folder_mode(self._tree, folder, mode)
 
     def _settle_folders(self, folder: bytes, modes: dict[bytes, int]) -> None:
         """Give the folders down to a file the modes that they had, the innermost first."""
@@ -405,13 +408,13 @@ class Journal:
             return None
         except PermissionError:
             with contextlib.suppress(PermissionError):
-                files.open_up(self._tree, path)
+                tree_writer.open_up(self._tree, path)
                 return self._tree.content(path).sha256
             return "no readable file"
 
     def _keep(self, path: bytes) -> Kept:
         kept = Kept(path, self._new_place(path))
-        files.move_aside(self._tree, path, kept.place)
+        tree_writer.move_aside(self._tree, path, kept.place)
         return kept
 
     def _new_place(self, path: bytes) -> Path:
@@ -506,7 +509,7 @@ class Journal:
 
 def _not_read(path: bytes, error: OSError) -> Exception:
     """Return what it means that a file which was read before cannot be read now."""
-    gone = (FileNotFoundError, NotADirectoryError, PermissionError, files.NotRegularError)
+    gone = (FileNotFoundError, NotADirectoryError, PermissionError, NotRegularError)
     if isinstance(error, gone) or error.errno == errno.ELOOP:
         return ChangedMeanwhileError([path])
     return DiskError(f"cannot read `{_text(path)}`: {error.strerror}")
@@ -530,7 +533,7 @@ def _holds(path: Path) -> bytes | None:
     except OSError:
         return None
     try:
-        return files.content_of(fd).sha256 if stat.S_ISREG(os.fstat(fd).st_mode) else None
+        return content_of(fd).sha256 if stat.S_ISREG(os.fstat(fd).st_mode) else None
     finally:
         os.close(fd)
 
@@ -538,7 +541,7 @@ def _holds(path: Path) -> bytes | None:
 def _read_again(fd: int) -> bytes:
     """Return the SHA-256 of an open file from its beginning."""
     os.lseek(fd, 0, os.SEEK_SET)
-    return files.content_of(fd).sha256
+    return content_of(fd).sha256
 
 
 def _refuse_what_cannot_come_back(path: bytes, attributes: Attributes) -> None:

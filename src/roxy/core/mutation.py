@@ -22,6 +22,7 @@ from roxy.core.model import Reason
 from roxy.core.patch import PatchError, parse
 from roxy.core.placement import is_blob, place
 from roxy.core.proof import Part, prove
+from roxy.core.working_tree import BLOCK
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from roxy.core.git import Repository
     from roxy.core.patch import Section
     from roxy.core.proof import Summary
+    from roxy.core.working_tree import Content, Tree
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +40,11 @@ class Edit:
     """One file of the tree, before and after."""
 
     path: bytes
-    old: files.Content
+    old: Content
     """What it held when it was copied; the edit is for nothing else."""
     source: Path
     """A file of roxy's own with the new bytes."""
-    new: files.Content
+    new: Content
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,7 @@ class Misfit:
 class Scratch:
     """Fits mutations, in `roxy/scratch/` of the git directory."""
 
-    def __init__(self, repository: Repository, tree: files.Tree) -> None:
+    def __init__(self, repository: Repository, tree: Tree) -> None:
         self._repository = repository
         self._tree = tree
         self._desk = Desk(repository)
@@ -163,7 +165,7 @@ class Scratch:
         try:
             with self._tree.reading(path) as fd, files.Output(to) as output:
                 mode = os.fstat(fd).st_mode
-                while block := os.read(fd, files.BLOCK):
+                while block := os.read(fd, BLOCK):
                     has_cr = has_cr or b"\r" in block
                     output.write(block)
         except OSError as error:
@@ -187,7 +189,7 @@ class Scratch:
 
 @dataclass(frozen=True, slots=True)
 class _Copy:
-    content: files.Content
+    content: Content
     executable: bool
     has_cr: bool
 
@@ -199,7 +201,7 @@ class _File:
     part: Part
     raw: Path
     """The copy of it."""
-    old: files.Content
+    old: Content
     conversion: Conversion | None
 
 

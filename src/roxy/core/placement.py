@@ -17,6 +17,7 @@ from roxy.core.errors import GitError
 from roxy.core.misfit import Code, MisfitError, name
 from roxy.core.patch import are_in_order, is_consistent
 from roxy.core.splice import locate, splice
+from roxy.core.working_tree import BLOCK
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from roxy.core.desk import Desk
     from roxy.core.patch import Hunk, Section
     from roxy.core.splice import Found, Span
+    from roxy.core.working_tree import Content
 
 _LOOKED_AT = 8000
 """So far into a file git looks for a NUL, to tell text from binary."""
@@ -45,7 +47,7 @@ class Placed:
     """How far below their stated places, in lines."""
     spliced: Path
     """What `base` becomes."""
-    content: files.Content
+    content: Content
     """Of `spliced`."""
     outcome: Path
     """What the file becomes: `spliced`, or when `base` is an older file, both edits together."""
@@ -57,7 +59,7 @@ def blob_ids(path: Path) -> tuple[str, str]:
     with path.open("rb", buffering=0) as file:
         header = b"blob %d\0" % os.fstat(file.fileno()).st_size
         one, two = hashlib.sha1(header, usedforsecurity=False), hashlib.sha256(header)
-        while block := file.read(files.BLOCK):
+        while block := file.read(BLOCK):
             one.update(block)
             two.update(block)
     return one.hexdigest(), two.hexdigest()

@@ -18,6 +18,7 @@ from roxy.core.misfit import Code, MisfitError, name
 from roxy.core.patch import render
 from roxy.core.private_git import SHA1, SHA256
 from roxy.core.splice import Group, Span, group
+from roxy.core.working_tree import BLOCK
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -157,7 +158,7 @@ def _read(source: Path, span: Span, write: Callable[[bytes], object]) -> None:
     with source.open("rb", buffering=0) as file:
         file.seek(span.begin)
         left = span.end - span.begin
-        while left and (block := file.read(min(left, files.BLOCK))):
+        while left and (block := file.read(min(left, BLOCK))):
             write(block)
             left -= len(block)
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import tomli_w  # noqa: F401 - loaded before the first check, which may change files (S51)
 
-from roxy.core import files, lockfile, regular_file
+from roxy.core import lockfile, regular_file, tree_writer
 from roxy.core.errors import LockfileError
 from roxy.core.events import CheckFinished
 from roxy.core.model import LOCKFILE, Result
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from roxy.core.events import Event
-    from roxy.core.files import Tree
     from roxy.core.lockfile import Lockfile
+    from roxy.core.working_tree import Tree
 
 
 class Recorder:
@@ -42,7 +42,7 @@ class Recorder:
         except regular_file.UnreadableFileError:
             pass  # missing, or not what it should be: written anew
         try:
-            files.write_into_tree(self._tree, LOCKFILE, data, self._staging)
+            tree_writer.write_into_tree(self._tree, LOCKFILE, data, self._staging)
         except OSError as error:
             raise LockfileError(
                 f"cannot write `roxy.lock`: {error.strerror}",

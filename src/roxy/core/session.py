@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from roxy.core import manifest
 from roxy.core.coverage import Digests
 from roxy.core.exclusive import exclusive
-from roxy.core.files import Tree
 from roxy.core.git import find_repository
 from roxy.core.journal import Journal
+from roxy.core.working_tree import Tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
