@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import jsonschema
 import pytest
 
+from roxy.cli import shortcut
 from roxy.cli.boundary import run, wants_document
 from roxy.cli.color import wants_color
 from roxy.cli.commands import roxy
@@ -60,7 +61,7 @@ def shell(script: str) -> subprocess.CompletedProcess[bytes]:
 
 def an_invocation(**given: Any) -> Invocation:
     null = Stream(-1, "utf-8")
-    return Invocation(Streams(null, null), {}, given)
+    return Invocation(Streams(null, null), {}, **given)
 
 
 def settings_of(command: str, *after: str, before: Sequence[str] = ()) -> Settings:
@@ -71,6 +72,47 @@ def settings_of(command: str, *after: str, before: Sequence[str] = ()) -> Settin
         assert found is not None
         found.make_context(command, list(after), parent=context)
     return invocation.settings
+
+
+# What is understood without click.
+
+_WORDS = ("gate", "status", "--json", "-q", "--quiet", "-C", "there", "--color=never", "--wait=1")
+
+
+@pytest.mark.rule("S44")
+@pytest.mark.parametrize("count", [1, 2, 3, 4])
+def test_plain_calls_mean_what_click_reads_in_them(count: int) -> None:
+    understood = 0
+    for words in itertools.product(_WORDS, repeat=count):
+        plain = shortcut.read(words)
+        if plain is None or words.count(plain[0]) > 1:  # one is the folder of -C
+            continue
+        understood += 1
+        command, given = plain
+        at = words.index(command)
+        settings = settings_of(command, *words[at + 1 :], before=words[:at])
+        assert settings == Settings(**given)
+    assert understood > count
+
+
+@pytest.mark.rule("S44")
+@pytest.mark.parametrize(
+    "words",
+    [
+        [],
+        ["verify"],
+        ["gate", "status"],
+        ["gate", "-h"],
+        ["gate", "-C"],
+        ["gate", "-C", "-q"],
+        ["gate", "--jso"],
+        ["gate", "--wait", "1"],
+        ["--color", "always", "gate"],
+        ["gate", "x"],
+    ],
+)
+def test_what_is_not_plain_is_left_to_click(words: list[str]) -> None:
+    assert shortcut.read(words) is None
 
 
 # Help and version.
@@ -305,7 +347,7 @@ def test_a_bug_is_one_line_that_names_a_file_with_the_traceback(
     capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    assert run(["status"], Trouble(KeyError("a\nb"))) == 2
+    assert run(["verify"], Trouble(KeyError("a\nb"))) == 2
     out, err = capfd.readouterr()
     (path,) = tmp_path.iterdir()
     assert out == ""
@@ -318,7 +360,7 @@ def test_a_bug_has_an_error_document_too(
     capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    assert run(["status", "--json"], Trouble(RecursionError())) == 2
+    assert run(["verify", "--json"], Trouble(RecursionError())) == 2
     (error,) = json.loads(capfd.readouterr().out)["errors"]
     assert "RecursionError" in error["what"]
 
@@ -327,7 +369,7 @@ def test_a_bug_has_an_error_document_too(
 def test_an_interruption_without_a_report_has_its_code_and_a_document(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    assert run(["--json", "status"], Trouble(Interrupted(signal.SIGTERM))) == 143
+    assert run(["--json", "verify"], Trouble(Interrupted(signal.SIGTERM))) == 143
     out, err = capfd.readouterr()
     assert json.loads(out)["errors"][0]["what"] == "interrupted by SIGTERM"
     assert err == "interrupted by SIGTERM\n"

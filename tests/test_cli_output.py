@@ -25,7 +25,8 @@ from roxy.core.events import (
     RunStarted,
     RunTick,
 )
-from roxy.core.model import Check, Kept, Outcome, Phase, Reason, Result, Run
+from roxy.core.model import Check, Reason, Result
+from roxy.core.outcome import Kept, Outcome, Phase, Run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -274,7 +275,7 @@ def announced(
     pipes: Callable[[], Pipe], events: Sequence[Event], **given: Any
 ) -> tuple[str, str, int | None]:
     out, err = pipes(), pipes()
-    announcer = Announcer(Invocation(Streams(out.stream, err.stream), {}, given))
+    announcer = Announcer(Invocation(Streams(out.stream, err.stream), {}, **given))
     heard_by(announcer, events)
     return out.text(), err.text(), announcer.unreached
 

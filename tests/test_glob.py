@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import strategies
@@ -306,15 +306,6 @@ print("done")
 
 
 @pytest.mark.rule("S14")
-def test_each_glob_without_a_match_is_told_not_the_list_as_a_whole() -> None:
-    globs = [glob.parse(text) for text in ("src/**", "lib/**", "*.md", "x")]
-    idle = glob.without_match(globs, [b"src/a", b"README.md", b"src/b"])
-    assert [one.text for one in idle] == ["lib/**", "x"]
-    assert glob.without_match(globs, []) == tuple(globs)
-    assert glob.without_match([], [b"a"]) == ()
-
-
-@pytest.mark.rule("S14")
 @pytest.mark.parametrize(
     ("text", "hint"),
     [
@@ -329,12 +320,6 @@ def test_each_glob_without_a_match_is_told_not_the_list_as_a_whole() -> None:
 def test_a_near_miss_is_explained(text: str, hint: str | None) -> None:
     paths = [b"src/main.py", b"src/api/v1/x.py", b"app/[id]/page.ts"]
     assert glob.near_miss(glob.parse(text), paths) == hint
-
-
-@pytest.mark.rule("S13")
-def test_one_pattern_of_no_globs_matches_nothing() -> None:
-    assert glob.one_pattern([]).match("") is None
-    assert glob.one_pattern([]).match("a") is None
 
 
 # The slow matcher: it reads a glob character by character, tries every way to split a path, and
@@ -472,18 +457,18 @@ def test_a_glob_agrees_with_a_slow_matcher(text: str, more: list[bytes]) -> None
         assert not expected or path.startswith(parsed.prefixes)
 
 
-@pytest.mark.rule("S13")
+@pytest.mark.rule("S13", "S16")
 @settings(deadline=None, max_examples=60)
-@given(texts=st.lists(strategies.globs(), max_size=5))
-def test_one_pattern_matches_what_any_of_its_globs_matches(texts: list[str]) -> None:
-    globs = []
-    for text in texts:
-        with contextlib.suppress(GlobError):
-            globs.append(glob.parse(text))
-    pattern = glob.one_pattern(globs)
-    for path in EVERY_PATH:
-        is_match = pattern.match(glob.decode(path)) is not None
-        assert is_match is any(one.matches(path) for one in globs)
+@given(text=strategies.globs())
+@example("a")
+@example("a/**")
+@example("{a,a/**}")
+@example("**")
+def test_of_many_paths_a_glob_finds_those_that_it_matches(text: str) -> None:
+    with contextlib.suppress(GlobError):
+        parsed = glob.parse(text)
+        paths = sorted(EVERY_PATH)
+        assert list(parsed.matching(paths)) == [path for path in paths if parsed.matches(path)]
 
 
 @pytest.mark.rule("S16")

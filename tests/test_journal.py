@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from ground import Seen
-    from roxy.core.model import Kept
+    from roxy.core.outcome import Kept
     from roxy.core.working_tree import Tree
 
 PATH = b"src/deep/f.py"

@@ -18,18 +18,8 @@ from hypothesis import strategies as st
 
 from roxy.cli import exit_codes
 from roxy.core.errors import Fault
-from roxy.core.model import (
-    Check,
-    Entry,
-    Kept,
-    Outcome,
-    Phase,
-    Reason,
-    Report,
-    Result,
-    Run,
-    State,
-)
+from roxy.core.model import Check, Entry, Reason, Report, Result, State
+from roxy.core.outcome import Kept, Outcome, Phase, Run
 from roxy.reports import human
 from roxy.reports import json as json_report
 from roxy.reports.text import decoded, path_text, printable, without_surrogates

@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 import pytest
 
-from roxy.core.model import Phase, Reason, Result, Run
+from roxy.core.model import Reason, Result
+from roxy.core.outcome import Phase, Run
 from roxy.core.verdict import Evidence, how_it_ended, is_over, judge, name_files
 
 

@@ -12,7 +12,7 @@ from roxy.reports import human
 if TYPE_CHECKING:
     from roxy.cli.invocation import Invocation
     from roxy.core.events import Event
-    from roxy.core.model import Outcome
+    from roxy.core.outcome import Outcome
 
 
 class Announcer:

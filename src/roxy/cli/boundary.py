@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from roxy.cli import exit_codes
-from roxy.cli.commands import dispatch
+from roxy.cli import exit_codes, shortcut
 from roxy.cli.invocation import Invocation
 from roxy.cli.streams import standard_streams
 from roxy.core.errors import Fault, Interrupted, RoxyError
@@ -21,7 +20,7 @@ def run(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
     invocation = Invocation(standard_streams(), environ)
     wants_json = wants_document(arguments)
     try:
-        code = dispatch(arguments, invocation)
+        code = _dispatch(arguments, invocation)
     except RoxyError as error:
         code = exit_codes.CANNOT_JUDGE
         _tell(invocation, error.faults, wants_json=wants_json)
@@ -35,6 +34,15 @@ def run(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
         code = exit_codes.CANNOT_JUDGE
         _tell(invocation, [_bug(invocation, error)], wants_json=wants_json)
     return _checked(invocation, code)
+
+
+def _dispatch(arguments: Sequence[str], invocation: Invocation) -> int:
+    code = shortcut.dispatch(arguments, invocation)
+    if code is None:
+        from roxy.cli import commands  # noqa: PLC0415 - click, which `gate` does not wait for
+
+        code = commands.dispatch(arguments, invocation)
+    return code
 
 
 def wants_document(arguments: Sequence[str]) -> bool:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from roxy.cli.color import wants_color
 from roxy.core.errors import UsageError
@@ -15,8 +14,7 @@ if TYPE_CHECKING:
     from roxy.cli.streams import Stream, Streams
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(NamedTuple):
     """What the options that every command has ask for (S44)."""
 
     directory: str = ""
@@ -38,16 +36,16 @@ class Settings:
             ) from error
 
 
-@dataclass(slots=True)
 class Invocation:
     """What the commands and the boundary share while roxy runs."""
 
-    streams: Streams
-    environ: Mapping[str, str]
-    given: dict[str, Any] = field(default_factory=dict)
-    """Fields of `Settings` by name, as far as options gave them; a later option replaces."""
-    state: Path | None = None
-    """Where roxy keeps its own things, once the repository is known."""
+    def __init__(self, streams: Streams, environ: Mapping[str, str], **given: Any) -> None:
+        self.streams = streams
+        self.environ = environ
+        self.given = given
+        """Fields of `Settings` by name, as far as options gave them; a later option replaces."""
+        self.state: Path | None = None
+        """Where roxy keeps its own things, once the repository is known."""
 
     @property
     def settings(self) -> Settings:

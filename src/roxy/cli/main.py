@@ -5,6 +5,7 @@ Everything else is imported where Ctrl-C is already met with an exit code and no
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from typing import NoReturn
@@ -18,6 +19,7 @@ def main() -> NoReturn:
             "hint: run it inside WSL, on a repository that lives there\n"
         )
         sys.exit(2)
+    gc.disable()  # a short life makes no garbage worth looking for; `verify` enables it
     try:
         from roxy.cli.boundary import run  # noqa: PLC0415 - see above
 

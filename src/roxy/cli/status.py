@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from roxy.cli import exit_codes
 from roxy.cli.options import shared_options
 
 if TYPE_CHECKING:
@@ -43,4 +42,4 @@ def status(invocation: Invocation) -> int:
     """Answer with every check's state."""
     from roxy.cli.stocktaking import answer  # noqa: PLC0415 - `--help` loads nothing that works
 
-    return exit_codes.of_status(answer(invocation, "status"))
+    return answer(invocation, "status")

@@ -1,9 +1,10 @@
-"""What `status` and `gate` do, which is the same: they only end differently."""
+"""What `status` and `gate` do, which is the same: only their exit codes differ."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from roxy.cli import exit_codes
 from roxy.cli.at_work import at_work
 from roxy.core.stock import take_stock
 from roxy.reports import human
@@ -13,8 +14,12 @@ if TYPE_CHECKING:
     from roxy.core.model import Report
 
 
-def answer(invocation: Invocation, command: str) -> Report:
-    """Print where every check stands, and return it. The session is over before the printing."""
+COMMANDS = {"status": exit_codes.of_status, "gate": exit_codes.of_gate}
+"""The exit code of each, from the report."""
+
+
+def answer(invocation: Invocation, command: str) -> int:
+    """Print where every check stands and return the exit code. The session ends before that."""
     with at_work(invocation, command) as session:
         stock = take_stock(session)
     err = invocation.streams.err
@@ -22,7 +27,7 @@ def answer(invocation: Invocation, command: str) -> Report:
     for remark in stock.remarks:
         err.write(human.warning(remark, color=color))
     invocation.streams.out.write(_rendered(invocation, stock.report))
-    return stock.report
+    return COMMANDS[command](stock.report)
 
 
 def _rendered(invocation: Invocation, report: Report) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import select
 import sys
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
 class Stream:
@@ -47,8 +47,7 @@ class Stream:
             return 0
 
 
-@dataclass(frozen=True, slots=True)
-class Streams:
+class Streams(NamedTuple):
     """Where the answer goes, and where all else goes (S45)."""
 
     out: Stream

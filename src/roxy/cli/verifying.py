@@ -6,8 +6,8 @@ check may rewrite a module that is imported later (S51).
 
 from __future__ import annotations
 
+import gc
 from contextlib import ExitStack
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import roxy.cli.crash  # noqa: F401 - for the boundary, when something breaks (S51)
@@ -49,6 +49,7 @@ def _verified(
     everything: bool,
     locked: bool,
 ) -> Report:
+    gc.enable()  # unlike the other commands, this one may go on for hours
     err = invocation.streams.err
     with ExitStack() as stack:
         progress = stack.enter_context(Progress(err)) if _draws(invocation) else None
@@ -62,7 +63,7 @@ def _verified(
         session = stack.enter_context(at_work(invocation, "verify"))
         report = verify(session, names, everything=everything, locked=locked, emit=emit)
     # A signal in the last wait for the clock: all is done and back, and yet it counts (S32).
-    return replace(report, interrupted=session.interrupts.pending)
+    return report._replace(interrupted=session.interrupts.pending)
 
 
 def _draws(invocation: Invocation) -> bool:

@@ -6,8 +6,8 @@ import errno
 import os
 import stat
 import time
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -15,15 +15,14 @@ if TYPE_CHECKING:
 _HAS_XATTRS = hasattr(os, "listxattr")
 
 
-@dataclass(frozen=True, slots=True)
-class Attributes:
+class Attributes(NamedTuple):
     """What a file has besides its content and its times, to be given back with it (S28)."""
 
     mode: int
     """Permission bits only."""
     uid: int
     gid: int
-    xattrs: Mapping[str, bytes] = field(default_factory=dict)
+    xattrs: Mapping[str, bytes] = MappingProxyType({})
 
     @classmethod
     def of(cls, fd: int) -> Attributes:

@@ -1,128 +1,94 @@
-"""Which files the globs mean, what those hold, and whether anybody touched them (S12-S16, S26)."""
+"""Which files the globs mean, and in which folders they are (S12-S16)."""
 
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import stat
-import time
-from bisect import bisect_left
-from dataclasses import dataclass
 from enum import Enum, auto
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from roxy.core import glob
-from roxy.core.errors import ConfigError, DiskError, Fault
+from roxy.core import digests, glob
+from roxy.core.errors import ConfigError, Fault
 from roxy.core.model import LOCKFILE
-from roxy.core.working_tree import NotRegularError, content_of
+from roxy.core.working_tree import stamp_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from roxy.core.git import Repository
     from roxy.core.glob import Glob
-    from roxy.core.interrupts import Interrupts
     from roxy.core.model import Check
-    from roxy.core.working_tree import Tree
-
-_GONE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
-_RACY = 2_000_000_000
-"""Nanoseconds that must lie between a file's times and the moment it is read, or what was read is
-not used again: within one tick of a file system's clock a change can leave no trace."""
+    from roxy.core.working_tree import Stamp, Tree
 
 
-@dataclass(frozen=True, slots=True)
-class Coverage:
+class Coverage(NamedTuple):
     """The covered files of some checks, as git and the disk list them now."""
 
     files: Mapping[str, tuple[bytes, ...]]
-    """Sorted paths by check id; never empty for a check."""
+    """Sorted paths by check id; never empty for a check, unless nothing strict was asked for."""
+    stamps: Mapping[bytes, Stamp]
+    """Of every covered file, in the order of paths."""
     absent: tuple[bytes, ...]
     """Tracked files that a glob matches but the disk does not have (S52)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Stamp:
-    """What changes when anybody writes, replaces or touches a file."""
-
-    inode: int
-    size: int
-    mtime: int
-    ctime: int
-
-    @classmethod
-    def of(cls, seen: os.stat_result) -> Stamp:
-        """Take it from a stat."""
-        return cls(seen.st_ino, seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns)
-
-    def same_but_ctime(self, other: Stamp) -> bool:
-        """Say whether only the ctime differs, as chmod or a new hard link leaves it."""
-        return (self.inode, self.size, self.mtime) == (other.inode, other.size, other.mtime)
-
-
 def find_covered(
-    repository: Repository, tree: Tree, checks: Sequence[Check], *, strict: bool = True
+    repository: Repository,
+    tree: Tree,
+    checks: Sequence[Check],
+    *,
+    strict: bool = True,
+    expected: Iterable[bytes] = (),
 ) -> Coverage:
     """List what every check covers.
 
     If `strict`, raises `ConfigError` for each glob that matches no file (S14). Raises `DiskError`.
+    Files that are `expected`, in order, are looked at while git is still at work; only time depends
+    on it.
     """
-    globs = {check.id: [glob.parse(text) for text in check.covers] for check in checks}
-    listed = repository.files(
-        glob.outermost(_prefixes(each for some in globs.values() for each in some))
-    )
-    everything = glob.one_pattern(each for some in globs.values() for each in some)
-    candidates = [
-        path for path in listed if path != LOCKFILE and everything.match(glob.decode(path))
+    globs = {text: glob.parse(text) for check in checks for text in check.covers}
+    prefixes = glob.outermost(prefix for one in globs.values() for prefix in one.prefixes)
+    with repository.listing(prefixes) as listing:
+        early = digests.stamps(tree, expected)
+        listed = [path for path in listing.paths() if path != LOCKFILE]
+    matching = {text: tuple(one.matching(listed)) for text, one in globs.items()}
+    candidates = _union(list(matching.values()))
+    stamps: Mapping[bytes, Stamp] = early
+    if tuple(early) != candidates:
+        late = digests.stamps(tree, [path for path in candidates if path not in early])
+        stamps = {path: seen for path in candidates if (seen := early.get(path) or late.get(path))}
+    if len(stamps) < len(candidates):
+        matching = {
+            text: tuple(path for path in some if path in stamps) for text, some in matching.items()
+        }
+    if strict:
+        _refuse_idle(repository, tree, checks, matching)
+    found = {check.id: _union([matching[text] for text in check.covers]) for check in checks}
+    absent = (path for path in candidates if path not in stamps and tree.look(path) is None)
+    return Coverage(found, stamps, tuple(absent))
+
+
+def _union(some: Sequence[tuple[bytes, ...]]) -> tuple[bytes, ...]:
+    """Merge sorted paths; a single tuple, which is most often all there is, serves as it is."""
+    return some[0] if len(some) == 1 else tuple(sorted(set().union(*some)))
+
+
+def _refuse_idle(
+    repository: Repository,
+    tree: Tree,
+    checks: Sequence[Check],
+    matching: Mapping[str, Sequence[bytes]],
+) -> None:
+    """Raise for each glob of each check that matches nothing (S14)."""
+    faults = [
+        _no_match(repository, tree, check, glob.parse(text))
+        for check in checks
+        for text in check.covers
+        if not matching[text]
     ]
-    present, absent = _on_disk(tree, candidates)
-    found: dict[str, tuple[bytes, ...]] = {}
-    faults: list[Fault] = []
-    for check in checks:
-        mine = globs[check.id]
-        found[check.id] = _matching(mine, present)
-        faults += [
-            _no_match(repository, tree, check, one)
-            for one in (glob.without_match(mine, found[check.id]) if strict else ())
-        ]
     if faults:
         raise ConfigError.of(faults)
-    return Coverage(found, tuple(absent))
-
-
-def _prefixes(globs: Iterable[Glob]) -> set[bytes]:
-    return {prefix for each in globs for prefix in each.prefixes}
-
-
-def _matching(globs: Sequence[Glob], paths: Sequence[bytes]) -> tuple[bytes, ...]:
-    """Return which of some sorted paths any of the globs matches."""
-    pattern = glob.one_pattern(globs)
-    found = []
-    for prefix in glob.outermost(_prefixes(globs)):
-        for index in range(bisect_left(paths, prefix), len(paths)):
-            path = paths[index]
-            if not path.startswith(prefix):
-                break
-            if pattern.match(glob.decode(path)):
-                found.append(path)
-    return tuple(sorted(set(found)))
-
-
-def _on_disk(tree: Tree, paths: Iterable[bytes]) -> tuple[list[bytes], list[bytes]]:
-    """Part paths into regular files and those that the disk does not have; drop the rest (S12)."""
-    present, absent = [], []
-    for path in paths:
-        try:
-            seen = tree.stat(path)
-        except OSError as error:
-            if error.errno not in _GONE:
-                raise _unreadable(path, error) from error
-            absent.append(path)
-            continue
-        if stat.S_ISREG(seen.st_mode):
-            present.append(path)
-    return present, absent
 
 
 def _no_match(repository: Repository, tree: Tree, check: Check, one: Glob) -> Fault:
@@ -194,27 +160,6 @@ def _what_is_at(tree: Tree, path: bytes) -> _There:
     return _There.SOMETHING
 
 
-def _unreadable(path: bytes, error: OSError) -> DiskError:
-    name = path.decode("utf-8", "surrogateescape")
-    return DiskError(
-        f"cannot read the covered file `{name}`: {error.strerror}", hint="mend its permissions"
-    )
-
-
-def stamps(tree: Tree, paths: Iterable[bytes]) -> dict[bytes, Stamp]:
-    """Return the stamp of each path that is a regular file now."""
-    tree.forget()
-    found = {}
-    for path in paths:
-        try:
-            seen = tree.stat(path)
-        except OSError:
-            continue
-        if stat.S_ISREG(seen.st_mode):
-            found[path] = Stamp.of(seen)
-    return found
-
-
 def folder_stamps(tree: Tree, paths: Iterable[bytes]) -> dict[bytes, Stamp]:
     """Return the stamps of all folders that some files are in, up to the top."""
     tree.forget()
@@ -227,45 +172,5 @@ def folder_stamps(tree: Tree, paths: Iterable[bytes]) -> dict[bytes, Stamp]:
     found = {}
     for folder in sorted(folders):
         with contextlib.suppress(OSError):
-            found[folder] = Stamp.of(tree.stat(folder))
+            found[folder] = stamp_of(tree.stat(folder))
     return found
-
-
-class Digests:
-    """SHA-256 of files, each read once while its stamp stands; forgotten with this command (S26)."""
-
-    def __init__(self, tree: Tree, interrupts: Interrupts) -> None:
-        self._tree = tree
-        self._interrupts = interrupts
-        self._known: dict[bytes, tuple[Stamp, bytes]] = {}
-
-    def read(self, paths: Iterable[bytes]) -> dict[bytes, bytes]:
-        """Return the 32 raw bytes for each path that is a regular file now.
-
-        Raises `DiskError` when a file is there but cannot be read.
-        """
-        self._tree.forget()
-        found = {}
-        for path in paths:
-            self._interrupts.check()
-            try:
-                found[path] = self._digest(path)
-            except NotRegularError:
-                continue
-            except OSError as error:
-                if error.errno not in _GONE:
-                    raise _unreadable(path, error) from error
-        return found
-
-    def _digest(self, path: bytes) -> bytes:
-        known = self._known.get(path)
-        if known is not None and Stamp.of(self._tree.stat(path)) == known[0]:
-            return known[1]
-        with self._tree.reading(path) as fd:
-            now = time.time_ns()
-            before = Stamp.of(os.fstat(fd))
-            digest = content_of(fd).sha256
-            after = Stamp.of(os.fstat(fd))
-        if before == after and max(before.mtime, before.ctime) + _RACY < now:
-            self._known[path] = (before, digest)
-        return digest

@@ -6,8 +6,7 @@ judge. The command line turns each of these into one exit code, in one place.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,8 +14,7 @@ if TYPE_CHECKING:
     from roxy.core.model import Report
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
+class Fault(NamedTuple):
     """One thing that is wrong.
 
     Each text is one line of plain words with names in backticks. Names from the repository stand in

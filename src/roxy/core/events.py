@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from roxy.core.model import Check, Kept, Outcome, Phase, Run
+    from roxy.core.model import Check
+    from roxy.core.outcome import Kept, Outcome, Phase, Run
 
 
 @dataclass(frozen=True, slots=True)

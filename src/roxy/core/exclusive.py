@@ -12,8 +12,7 @@ import fcntl
 import json
 import os
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from roxy.core import files, processes
 from roxy.core.errors import BusyError, DiskError
@@ -130,8 +129,7 @@ def _note(command: str) -> bytes:
     return json.dumps(value).encode()
 
 
-@dataclass(frozen=True, slots=True)
-class _Holder:
+class _Holder(NamedTuple):
     """Whoever holds the lock."""
 
     who: Identity

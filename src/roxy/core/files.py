@@ -10,7 +10,7 @@ import contextlib
 import errno
 import hashlib
 import os
-from typing import TYPE_CHECKING, Self
+from typing import IO, TYPE_CHECKING, Self
 
 from roxy.core.errors import DiskError
 from roxy.core.working_tree import BLOCK, FOLDER, READ, Content
@@ -111,6 +111,19 @@ def create(path: Path) -> int:
         return os.open(path, _ANEW, 0o600)
     except OSError as error:
         raise _disk_error("write", path, error) from error
+
+
+def unnamed(folder: Path) -> IO[bytes]:
+    """Return a new file that has no name any more, to be written and read. Raises `DiskError`."""
+    make_folder(folder)
+    path = folder / f"unnamed-{os.getpid()}"
+    try:
+        drop(path)
+        fd = os.open(path, NEW & ~os.O_WRONLY | os.O_RDWR, 0o600)
+        os.unlink(path)
+    except OSError as error:
+        raise _disk_error("write", path, error) from error
+    return os.fdopen(fd, "w+b", buffering=0)
 
 
 class Output:

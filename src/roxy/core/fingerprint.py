@@ -6,7 +6,7 @@ import hashlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from roxy.core.model import Check
 
@@ -19,16 +19,36 @@ def fingerprint(check: Check, patches: Sequence[bytes], digests: Mapping[bytes, 
     `patches` are the bytes of its mutations in list order; `digests` holds the 32 raw bytes of the
     SHA-256 of every covered file by its path. Names, description, globs and modes are not in it.
     """
-    total = hashlib.sha256(b"roxy fingerprint 1\n")
+    return fingerprint_of(
+        check, patches, (of_file(path, digests[path]) for path in sorted(digests))
+    )
 
-    def add(name: bytes, value: bytes) -> None:
-        total.update(b"%s\0%s" % (name, len(value).to_bytes(8, "big")))
-        total.update(value)
 
-    add(b"run", check.run.encode())
-    for patch in patches:
-        add(b"mutation", patch)
-    for path in sorted(digests):
-        add(b"path", path)
-        add(b"content", digests[path])
-    return PREFIX + total.hexdigest()
+def fingerprint_of(check: Check, patches: Sequence[bytes], files: Iterable[bytes]) -> str:
+    """Do the same with what `of_file` makes of each file, in byte order of their paths."""
+    return (
+        PREFIX
+        + hashlib.sha256(
+            b"".join(
+                (
+                    b"roxy fingerprint 1\n",
+                    _field(b"run", check.run.encode()),
+                    *(_field(b"mutation", patch) for patch in patches),
+                    *files,
+                )
+            )
+        ).hexdigest()
+    )
+
+
+def of_file(path: bytes, digest: bytes) -> bytes:
+    """Return the fields of one file."""
+    return b"path\0%b%b%b%b" % (len(path).to_bytes(8, "big"), path, _CONTENT, digest)
+
+
+def _field(name: bytes, value: bytes) -> bytes:
+    return b"%b\0%b%b" % (name, len(value).to_bytes(8, "big"), value)
+
+
+_CONTENT = _field(b"content", bytes(32))[:-32]
+"""What stands before each digest: its length is always the same."""

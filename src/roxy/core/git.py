@@ -6,15 +6,15 @@ are what the kernel says, prose is never parsed.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
-import shutil
 import subprocess
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, NamedTuple, Self
 
+from roxy.core import files
 from roxy.core.errors import Fault, GitError, PlatformError, UsageError
 from roxy.core.model import MANIFEST
 
@@ -34,18 +34,15 @@ _SETTINGS = (
     "-c",
     "submodule.recurse=false",
 )
-_STEERING = re.compile(  # lets a shell or a CI step be steered from outside (S6)
-    r"BASH_FUNC_.*|BASH_ENV|ENV|SHELLOPTS|BASHOPTS|PS4|CDPATH"
-    r"|GITHUB_ENV|GITHUB_PATH|GITHUB_OUTPUT|GITHUB_STEP_SUMMARY|ACTIONS_.*TOKEN.*",
-    re.DOTALL,
+_STEERING = (  # lets a shell or a CI step be steered from outside (S6)
+    r"(?s)BASH_FUNC_.*|BASH_ENV|ENV|SHELLOPTS|BASHOPTS|PS4|CDPATH"
+    r"|GITHUB_ENV|GITHUB_PATH|GITHUB_OUTPUT|GITHUB_STEP_SUMMARY|ACTIONS_.*TOKEN.*"
 )
 _WHERE = re.compile(
     rb"(?:true|false)\n(?:true|false)\n(.*)\n(?:true|false)\n(.*)\n(?:true|false)\n(.*)\n",
     re.DOTALL,
 )
-_LEFT_OUT = re.compile(
-    rb"could not open directory .*: (?!No such file or directory$|Not a directory$)", re.MULTILINE
-)
+_LEFT_OUT = rb"(?m)could not open directory .*: (?!No such file or directory$|Not a directory$)"
 """What git prints when it lists nothing of a folder that is there; it ends with 0 all the same."""
 _PATIENCE = 300
 """Seconds that one question to git may take; one about a million files takes a few."""
@@ -53,8 +50,7 @@ _ARGUMENTS_AT_ONCE = 60_000
 """Bytes of path arguments for one call, well below every system's limit."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """What one git call ended with."""
 
     code: int
@@ -124,32 +120,67 @@ def call(
     With `stdout`, git writes there and the answer's `stdout` is empty. Raises `PlatformError` when
     there is no git to run (S2).
     """
-    try:
-        done = subprocess.run(
-            ["git", *arguments],
-            cwd=cwd,
-            env=env,
-            input=stdin,
-            stdin=subprocess.DEVNULL if stdin is None else None,
-            stdout=subprocess.PIPE if stdout is None else stdout,
-            stderr=subprocess.PIPE,
-            process_group=0,  # Ctrl-C is roxy's to handle
-            check=False,
-            timeout=_PATIENCE,
-        )
-    except subprocess.TimeoutExpired as error:
-        raise GitError(
-            f"`git {_words(arguments)}` did not end within {_PATIENCE} seconds",
-            where=os.fsdecode(cwd),
-            hint="see what it waits for: a FIFO named `.gitignore` or `.gitattributes`, say",
-        ) from error
-    except (FileNotFoundError, PermissionError) as error:
-        if shutil.which("git", path=env.get("PATH")) is not None:
-            raise
-        raise PlatformError(
-            "`git` is not on PATH", hint="install git 2.31 or newer, or mend PATH"
-        ) from error
-    return Answer(done.returncode, done.stdout or b"", done.stderr)
+    with Question(arguments, cwd=cwd, env=env, stdin=stdin, stdout=stdout) as question:
+        return question.answer()
+
+
+class Question:
+    """A call of git that is under way. It ends with the `with` block that it is asked in."""
+
+    def __init__(
+        self,
+        arguments: Sequence[str | bytes],
+        *,
+        cwd: Path | str | bytes,
+        env: Mapping[str, str],
+        stdin: bytes | None = None,
+        stdout: IO[bytes] | int | None = None,
+    ) -> None:
+        self._arguments = arguments
+        self._cwd = cwd
+        self._stdin = stdin
+        try:
+            self._process = subprocess.Popen(
+                ["git", *arguments],
+                cwd=cwd,
+                env=env,
+                stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
+                stdout=subprocess.PIPE if stdout is None else stdout,
+                stderr=subprocess.PIPE,
+                process_group=0,  # Ctrl-C is roxy's to handle
+            )
+        except (FileNotFoundError, PermissionError) as error:
+            if _is_on_path("git", env):
+                raise
+            raise PlatformError(
+                "`git` is not on PATH", hint="install git 2.31 or newer, or mend PATH"
+            ) from error
+
+    def answer(self) -> Answer:
+        """Wait for git. Raises `GitError` when it takes longer than anybody would wait."""
+        try:
+            stdout, stderr = self._process.communicate(self._stdin, _PATIENCE)
+        except subprocess.TimeoutExpired as error:
+            raise GitError(
+                f"`git {_words(self._arguments)}` did not end within {_PATIENCE} seconds",
+                where=os.fsdecode(self._cwd),
+                hint="see what it waits for: a FIFO named `.gitignore` or `.gitattributes`, say",
+            ) from error
+        return Answer(self._process.returncode, stdout or b"", stderr)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self._process.returncode is None:
+            self._process.kill()
+        with self._process:  # closes its pipes and waits for it
+            pass
+
+
+def _is_on_path(name: str, environ: Mapping[str, str]) -> bool:
+    places = environ.get("PATH", os.defpath).split(os.pathsep)
+    return any(os.access(f"{place or os.curdir}/{name}", os.X_OK) for place in places)
 
 
 def _words(arguments: Sequence[str | bytes]) -> str:
@@ -159,17 +190,17 @@ def _words(arguments: Sequence[str | bytes]) -> str:
     return next((word for word in words if not word.startswith(skipped)), "")
 
 
-@dataclass(frozen=True)
 class Repository:
     """The working tree that roxy works in, and git's view of it."""
 
-    root: Path
-    """Top of the working tree, absolute and resolved."""
-    git_dir: Path
-    state: Path
-    """`roxy/` in the git directory of this working tree: all that roxy keeps (S5)."""
-    environ: Mapping[str, str]
-    """The caller's environment, unscrubbed."""
+    def __init__(self, root: Path, git_dir: Path, state: Path, environ: Mapping[str, str]) -> None:
+        self.root = root
+        """Top of the working tree, absolute and resolved."""
+        self.git_dir = git_dir
+        self.state = state
+        """`roxy/` in the git directory of this working tree: all that roxy keeps (S5)."""
+        self.environ = environ
+        """The caller's environment, unscrubbed."""
 
     def ask(
         self,
@@ -179,48 +210,49 @@ class Repository:
         settings: Sequence[tuple[str, str]] = (),
     ) -> Answer:
         """Ask git something at the top of the working tree; see `git_environment` on `settings`."""
+        asked = self.question(*arguments, stdin=stdin, stdout=stdout, settings=settings)
+        with asked as question:
+            return question.answer()
+
+    def question(
+        self,
+        *arguments: str | bytes,
+        stdin: bytes | None = None,
+        stdout: IO[bytes] | None = None,
+        settings: Sequence[tuple[str, str]] = (),
+    ) -> Question:
+        """Begin to ask the same; go on while git is at work."""
         env = git_environment(self.environ, settings) if settings else self._env
-        return call([*_SETTINGS, *arguments], cwd=self.root, env=env, stdin=stdin, stdout=stdout)
+        return Question(
+            [*_SETTINGS, *arguments], cwd=self.root, env=env, stdin=stdin, stdout=stdout
+        )
 
     @cached_property
     def _env(self) -> dict[str, str]:
         return git_environment(self.environ)
 
-    def files(self, prefixes: Iterable[bytes]) -> list[bytes]:
-        """Return the files that can count below `prefixes`, before any look at the disk (S12, S16).
+    def listing(self, prefixes: Sequence[bytes]) -> Listing:
+        """Ask for the files that can count below `prefixes`, before any look at the disk (S12, S16).
 
         A prefix is a file's whole path, or a folder's with a `/` at its end, or empty for all.
-        Tracked files may be absent from the disk. Raises `GitError`.
         """
-        return self._listed(prefixes, "--cached", "--others", "--exclude-standard", "--deduplicate")
+        return Listing(
+            self, prefixes, "--cached", "--others", "--exclude-standard", "--deduplicate"
+        )
 
-    def ignored_files(self, prefixes: Iterable[bytes]) -> list[bytes]:
+    def files(self, prefixes: Sequence[bytes]) -> list[bytes]:
+        """Return them. Tracked files may be absent from the disk. Raises `GitError`."""
+        with self.listing(prefixes) as listing:
+            return listing.paths()
+
+    def ignored_files(self, prefixes: Sequence[bytes]) -> list[bytes]:
         """Return the untracked files below `prefixes` that git ignores (S14)."""
-        return self._listed(prefixes, "--others", "--ignored", "--exclude-standard")
-
-    def _listed(self, prefixes: Iterable[bytes], *options: str) -> list[bytes]:
-        found: set[bytes] = set()
-        for some in _portions(prefixes):
-            paths = [] if b"" in some else [b"--", *some]
-            answer = self.ask(
-                "ls-files",
-                "-z",
-                *options,
-                *paths,
-                settings=[("core.ignoreCase", self._ignores_case)],
-            )
-            if answer.code:
-                raise GitError(f"git cannot list the files here: {answer.complaint}")
-            if _LEFT_OUT.search(answer.stderr):
-                raise GitError(
-                    f"git does not see every file here: {answer.complaint}",
-                    hint="make that folder readable, or have git ignore it",
-                )
-            found.update(answer.stdout.split(b"\0"))
-        return sorted(path for path in found if path and not path.endswith(b"/"))
+        options = ("--others", "--ignored", "--exclude-standard")
+        with Listing(self, prefixes, *options) as listing:
+            return listing.paths()
 
     @cached_property
-    def _ignores_case(self) -> str:
+    def ignores_case(self) -> str:
         """Whether the disk takes one name for another in other case, as git spells yes and no.
 
         Git's own note of it may come from another disk, and then a new file beside one of nearly
@@ -311,8 +343,62 @@ class Repository:
         return {
             name: value
             for name, value in self.environ.items()
-            if name not in local and not _STEERING.fullmatch(name)
+            if name not in local and not re.fullmatch(_STEERING, name)
         }
+
+
+class Listing:
+    """The names of files, asked of git: it is at work from the start of the `with` block on."""
+
+    def __init__(self, repository: Repository, prefixes: Sequence[bytes], *options: str) -> None:
+        self._repository = repository
+        self._options = options
+        self._portions = list(_portions(prefixes))
+        self._stack = contextlib.ExitStack()
+
+    def __enter__(self) -> Self:
+        self._first = self._ask(self._portions[0]) if self._portions else None
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._stack.close()
+
+    def paths(self) -> list[bytes]:
+        """Return them, sorted, each once. Raises `GitError`."""
+        if self._first is None:
+            return []
+        found = self._names(*self._first)
+        for portion in self._portions[1:]:
+            found += self._names(*self._ask(portion))
+        return sorted(found if len(self._portions) == 1 else set(found))
+
+    def _ask(self, portion: Sequence[bytes]) -> tuple[Question, IO[bytes]]:
+        # A pipe would hold git up until somebody reads.
+        file = self._stack.enter_context(files.unnamed(self._repository.state))
+        paths = [] if b"" in portion else [b"--", *portion]
+        question = self._repository.question(
+            "ls-files",
+            "-z",
+            *self._options,
+            *paths,
+            stdout=file,
+            settings=[("core.ignoreCase", self._repository.ignores_case)],
+        )
+        return self._stack.enter_context(question), file
+
+    def _names(self, question: Question, file: IO[bytes]) -> list[bytes]:
+        answer = question.answer()
+        if answer.code:
+            raise GitError(f"git cannot list the files here: {answer.complaint}")
+        if answer.stderr and re.search(_LEFT_OUT, answer.stderr):
+            raise GitError(
+                f"git does not see every file here: {answer.complaint}",
+                hint="make that folder readable, or have git ignore it",
+            )
+        file.seek(0)
+        names = file.read()
+        found = names.split(b"\0")[:-1]
+        return [path for path in found if path[-1:] != b"/"] if b"/\0" in names else found
 
 
 def _portions(paths: Iterable[bytes]) -> Iterable[list[bytes]]:
@@ -335,7 +421,7 @@ def find_repository(start: Path, environ: Mapping[str, str]) -> Repository:
     """
     if not (os.path.isdir(start) and os.access(start, os.X_OK)):
         raise UsageError(f"`{start}` is not a folder that can be entered")
-    if shutil.which("sh", path=environ.get("PATH")) is None:
+    if not _is_on_path("sh", environ):
         raise PlatformError("`sh` is not on PATH", hint="mend PATH; checks run through `sh -c`")
     answer = call(
         [

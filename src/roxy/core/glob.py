@@ -8,7 +8,8 @@ the path times that of the glob, whatever either holds.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from bisect import bisect_left
+from functools import cache, cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -24,10 +25,11 @@ MAX_WRITTEN_OUT = 131_072
 
 # Possessive, so that a first `]` is never given back to close the class that it is a member of.
 _ESCAPE_OR_CLASS = r"\\.|\[!?+\]?+(?:\\.|[^\]\\])*+\]"
-_PIECE = re.compile(rf"{_ESCAPE_OR_CLASS}|.", re.DOTALL)
-_BRACE_OR_RUN = re.compile(rf"[{{}},]|(?:{_ESCAPE_OR_CLASS}|[^{{}},])+", re.DOTALL)
-_CLASS_MEMBER = re.compile(r"\\.|.", re.DOTALL)
-_SPECIAL = re.compile(r"[*?\[\]{}\\]")
+# Not compiled here: most globs need none of them.
+_PIECE = rf"(?s){_ESCAPE_OR_CLASS}|."
+_BRACE_OR_RUN = rf"(?s)[{{}},]|(?:{_ESCAPE_OR_CLASS}|[^{{}},])+"
+_CLASS_MEMBER = r"(?s)\\.|."
+_SPECIAL = r"[*?\[\]{}\\]"
 
 _Component = tuple[str, ...]
 """What stands between two slashes, in pieces as they are spelled: `a`, `\\*`, `*`, `[a-z]`."""
@@ -42,21 +44,37 @@ class GlobError(ValueError):
         self.hint = hint
 
 
-@dataclass(frozen=True, slots=True)
 class Glob:
     """A glob that can be asked. Made by `parse`."""
 
-    text: str
-    """As it was given."""
-    prefixes: tuple[bytes, ...]
-    """Where a path that matches can lie: below a folder where it ends in `/`, that very path where
-    it does not, anywhere where it is empty (S16). None of them lies within another."""
-    pattern: re.Pattern[str] = field(repr=False)
-    """Its `match` takes a whole path, as `decode` gives it."""
+    def __init__(self, text: str, alternatives: Sequence[Sequence[_Component]]) -> None:
+        self.text = text
+        """As it was given."""
+        self.prefixes = outermost(map(_prefix, alternatives))
+        """Where a path that matches can lie: below a folder where it ends in `/`, that very path
+        where it does not, anywhere where it is empty (S16). None of them lies within another."""
+        self.is_plain = all(map(_is_plain, alternatives))
+        """Whether it means all that lies there, so that no pattern has to tell."""
+        self._alternatives = alternatives
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """Its `match` takes a whole path, as `decode` gives it. Raises `GlobError`."""
+        sources = [_translate(components, self.text) for components in self._alternatives]
+        return re.compile(rf"(?:{'|'.join(sources)})\Z", re.DOTALL)
 
     def matches(self, path: bytes) -> bool:
         """Whether the glob means `path`, which is relative to the top of the working tree."""
         return self.pattern.match(decode(path)) is not None
+
+    def matching(self, paths: Sequence[bytes]) -> list[bytes]:
+        """Return those of some sorted paths that the glob means, in their order."""
+        match = None if self.is_plain else self.pattern.match
+        found: list[bytes] = []
+        for prefix in self.prefixes:
+            some = _within(paths, prefix)
+            found += some if match is None else [path for path in some if match(decode(path))]
+        return found
 
 
 def decode(path: bytes) -> str:
@@ -64,16 +82,13 @@ def decode(path: bytes) -> str:
     return path.decode("utf-8", "surrogateescape")
 
 
+@cache
 def parse(text: str) -> Glob:
     """Return what `text` means. Raises `GlobError` where it means nothing (S13)."""
-    alternatives = [_components(alternative, text) for alternative in _written_out(text)]
-    sources = [_translate(components, text) for components in alternatives]
-    return Glob(text, outermost(map(_prefix, alternatives)), _compile(sources))
-
-
-def one_pattern(globs: Iterable[Glob]) -> re.Pattern[str]:
-    """Return a pattern that matches a path, as `decode` gives it, where any of `globs` does."""
-    return _compile(dict.fromkeys(glob.pattern.pattern for glob in globs))
+    parsed = Glob(text, [_components(alternative, text) for alternative in _written_out(text)])
+    if not parsed.is_plain:
+        _ = parsed.pattern  # a class may be one that no pattern can say
+    return parsed
 
 
 def outermost(prefixes: Iterable[bytes]) -> tuple[bytes, ...]:
@@ -89,17 +104,6 @@ def outermost(prefixes: Iterable[bytes]) -> tuple[bytes, ...]:
     return tuple(kept)
 
 
-def without_match(globs: Sequence[Glob], paths: Iterable[bytes]) -> tuple[Glob, ...]:
-    """Return those of `globs` that match none of `paths`, in their order (S14)."""
-    idle = tuple(globs)
-    for path in paths:
-        if not idle:
-            break
-        name = decode(path)
-        idle = tuple(glob for glob in idle if not glob.pattern.match(name))
-    return idle
-
-
 def near_miss(glob: Glob, paths: Iterable[bytes]) -> str | None:
     """Return a hint for a glob that matches nothing, where `paths` tell what was meant (S14).
 
@@ -110,7 +114,7 @@ def near_miss(glob: Glob, paths: Iterable[bytes]) -> str | None:
     for path in paths:
         name = decode(path)
         if name == glob.text:
-            escaped = _SPECIAL.sub(r"\\\g<0>", name)
+            escaped = re.sub(_SPECIAL, r"\\\g<0>", name)
             return f"for the file of that name, write `{escaped}`"
         if other_case.match(name):
             return f"`{name}` differs from it only in case"
@@ -126,10 +130,12 @@ def near_miss(glob: Glob, paths: Iterable[bytes]) -> str | None:
 def _written_out(text: str) -> list[str]:
     """Return every alternative that the braces of `text` stand for, without those braces."""
     _refuse_text(text)
+    if "{" not in text:
+        return [text]
     stack: list[tuple[list[str], list[str]]] = []
     finished: list[str] = []
     heads = [""]
-    for run in _BRACE_OR_RUN.findall(text):
+    for run in re.findall(_BRACE_OR_RUN, text):
         if run == "{":
             stack.append((finished, heads))
             finished, heads = [], [""]
@@ -155,18 +161,22 @@ def _refuse_text(text: str) -> None:
         raise GlobError(f"`{text[:40]}...` is longer than {MAX_LENGTH:,} characters")
     if "\0" in text:
         raise GlobError(f"`{text}` holds a NUL character, which no path does")
-    pieces = _PIECE.findall(text)
+    pieces = _pieces(text)
     if "[" in pieces:
         raise GlobError(f"`{text}` has a `[` that is not closed", "for a `[` itself, write `\\[`")
     if "\\" in pieces:
         raise GlobError(f"`{text}` ends in a backslash that escapes nothing")
 
 
+def _pieces(text: str) -> list[str]:
+    return re.findall(_PIECE, text) if "[" in text or "\\" in text else list(text)
+
+
 def _components(alternative: str, text: str) -> tuple[_Component, ...]:
     """Split one alternative of `text` at its slashes, and refuse what no path can match."""
     subject = f"`{text}`" if alternative == text else f"`{text}` also means `{alternative}`, which"
     components: list[list[str]] = [[]]
-    for piece in _PIECE.findall(alternative):
+    for piece in _pieces(alternative):
         if piece in ("/", "\\/"):
             components.append([])
         else:
@@ -217,9 +227,20 @@ def _prefix(components: Sequence[_Component]) -> bytes:
     return "/".join(names).encode("utf-8", "surrogateescape")
 
 
-def _compile(sources: Iterable[str]) -> re.Pattern[str]:
-    union = "|".join(sources) or "(?!)"
-    return re.compile(rf"(?:{union})\Z", re.DOTALL)
+def _is_plain(components: Sequence[_Component]) -> bool:
+    """Whether an alternative is a path, or all that is below one: then its prefix says it all."""
+    *folders, last = components
+    return None not in map(_literal, folders) and (last == _ANY_DEPTH or _literal(last) is not None)
+
+
+def _within(paths: Sequence[bytes], prefix: bytes) -> Sequence[bytes]:
+    """Return the slice of some sorted paths that has what lies at or below a prefix."""
+    start = bisect_left(paths, prefix)
+    if not prefix:
+        return paths
+    if prefix.endswith(b"/"):
+        return paths[start : bisect_left(paths, prefix[:-1] + b"0", start)]  # `0` follows `/`
+    return paths[start : start + (paths[start : start + 1] == [prefix])]
 
 
 def _translate(components: Sequence[_Component], text: str) -> str:
@@ -265,7 +286,7 @@ def _translate_component(component: _Component, text: str) -> str:
 
 def _translate_class(piece: str, text: str) -> str:
     negated = piece[1] == "!"
-    members = _CLASS_MEMBER.findall(piece, 2 if negated else 1, len(piece) - 1)
+    members = re.findall(_CLASS_MEMBER, piece[2 if negated else 1 : -1])
     inside = ""
     while members:
         low = high = members.pop(0)[-1]

@@ -20,7 +20,7 @@ from roxy.core import files, journal_entry, tree_writer
 from roxy.core.errors import DiskError, Fault, RestoreError
 from roxy.core.forward import next_mtime, seconds_to_pass, seconds_to_wait
 from roxy.core.journal_entry import JournalEntry, Original
-from roxy.core.model import Kept
+from roxy.core.outcome import Kept
 from roxy.core.processes import Identity
 from roxy.core.working_tree import NotRegularError, content_of
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from roxy.core import regular_file, toml_text
 from roxy.core.errors import LockfileError
@@ -27,11 +27,10 @@ _FINGERPRINT = re.compile(r"sha256:[0-9a-f]{64}")
 _WRITE_ANEW = "run `roxy verify --all`, which writes it anew"
 
 
-@dataclass(frozen=True, slots=True)
-class Lockfile:
+class Lockfile(NamedTuple):
     """What roxy.lock records. Says nothing of checks that it does not name."""
 
-    fingerprints: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    fingerprints: Mapping[tuple[str, str], str] = MappingProxyType({})
     """`sha256:` and 64 hex digits by the names of claim and check."""
 
     def fingerprint(self, check: Check) -> str | None:

@@ -7,8 +7,7 @@ through the same rules. Only `read` knows the patches.
 from __future__ import annotations
 
 import posixpath
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from roxy.core import glob, regular_file, toml_text
 from roxy.core.errors import ConfigError, Fault
@@ -88,8 +87,7 @@ def _text(root: int) -> str:
         raise _config_error([_unparsable(error)], None) from error
 
 
-@dataclass(frozen=True, slots=True)
-class _Finding:
+class _Finding(NamedTuple):
     """One thing that is wrong, and which key it is about."""
 
     key: Key
@@ -128,8 +126,7 @@ def _where(place: Place, key: Key) -> str:
             return where
 
 
-@dataclass(frozen=True, slots=True)
-class _Survey:
+class _Survey(NamedTuple):
     """What one text says. Sound only once `refuse_faults` has returned."""
 
     text: str

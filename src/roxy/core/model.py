@@ -6,13 +6,13 @@ what git and the kernel use, and not every name is UTF-8 (S15).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
+
+    from roxy.core.outcome import Outcome
 
 MANIFEST = b"roxy.toml"
 LOCKFILE = b"roxy.lock"
@@ -33,16 +33,7 @@ class Result(StrEnum):
     REJECTED = "rejected"
 
 
-class Phase(StrEnum):
-    """Which of the three runs one execution is (S22)."""
-
-    CLEAN = "clean"
-    MUTATED = "mutated"
-    RESTORED = "restored"
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(NamedTuple):
     """How one claim is tested on one platform or entry point (S9)."""
 
     claim: str
@@ -58,8 +49,7 @@ class Check:
         return f"{self.claim}/{self.name}"
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(NamedTuple):
     """A sentence that the project says is true, with at least one check."""
 
     name: str
@@ -67,8 +57,7 @@ class Claim:
     checks: tuple[Check, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Manifest:
+class Manifest(NamedTuple):
     """roxy.toml, in its own order, with the bytes of every patch that it names (S9-S11)."""
 
     claims: tuple[Claim, ...]
@@ -81,34 +70,7 @@ class Manifest:
         return tuple(check for claim in self.claims for check in claim.checks)
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
-    """One execution of a check's command.
-
-    Exactly one of `exit` and `signal` is set: the exit code of `sh`, or the signal that ended `sh`
-    itself. A signal that ended a command *below* `sh` shows as `exit` 128 + n.
-    """
-
-    phase: Phase
-    mutation: str | None
-    """The patch that this run is about; None for the clean run."""
-    exit: int | None
-    signal: int | None
-    seconds: float
-    log: Path
-    log_size: int
-    """Bytes kept in the log (S25)."""
-    log_sha256: str
-    """Lower-case hex of the kept log."""
-
-    @property
-    def passed(self) -> bool:
-        """Whether the command ended with exit code 0."""
-        return self.exit == 0
-
-
-@dataclass(frozen=True, slots=True)
-class Reason:
+class Reason(NamedTuple):
     """Why a check is in its state, or got its result.
 
     `code` is stable and meant for programs; `text` is one line for people, which never uses the
@@ -119,37 +81,7 @@ class Reason:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Kept:
-    """Something that was in the way when a file was put back, and where it is now (S29)."""
-
-    path: bytes
-    place: Path
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What came of one try of one check."""
-
-    check: Check
-    result: Result
-    reason: Reason | None
-    """None exactly when verified."""
-    runs: tuple[Run, ...]
-    fingerprint: str | None
-    """`sha256:` and 64 hex digits of what was tried; recorded in roxy.lock only when verified.
-    None when it could not be taken."""
-    digests: Mapping[bytes, bytes] = field(default_factory=dict)
-    """The raw SHA-256 of every covered file that the fingerprint was taken from."""
-    failed_run: Run | None = None
-    """The run whose output explains a rejection."""
-    notes: tuple[str, ...] = ()
-    """Warnings that change nothing: how a mutated run failed, a changed ctime, a moved patch."""
-    kept: tuple[Kept, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Standing:
+class Standing(NamedTuple):
     """One check beside roxy.lock: its state, why, and the fingerprint it has now."""
 
     check: Check
@@ -159,8 +91,7 @@ class Standing:
     fingerprint: str
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """One check in a `Report`. Without an outcome it was not tried by this command."""
 
     check: Check
@@ -170,8 +101,7 @@ class Entry:
     outcome: Outcome | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(NamedTuple):
     """The answer of one command, in manifest order; renderers turn it into text."""
 
     entries: tuple[Entry, ...]

@@ -8,15 +8,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 _LINUX = sys.platform == "linux"
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(NamedTuple):
     """One process, told apart from every other that has or had its number."""
 
     pid: int
@@ -35,8 +33,7 @@ class Identity:
         return cls(int(value["pid"]), str(value["started"]), str(value["boot"]))
 
 
-@dataclass(frozen=True, slots=True)
-class Process:
+class Process(NamedTuple):
     """One line of the system's table of processes."""
 
     pid: int

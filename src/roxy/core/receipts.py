@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from roxy.core.events import Event
-    from roxy.core.model import Check, Outcome, Run
+    from roxy.core.model import Check
+    from roxy.core.outcome import Outcome, Run
 
 SCHEMA = "roxy.receipt/1"
 _FINGERPRINT_DIGITS = 12

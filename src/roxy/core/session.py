@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import time
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from roxy.core import manifest
-from roxy.core.coverage import Digests
+from roxy.core.digests import Digests
 from roxy.core.exclusive import exclusive
 from roxy.core.git import find_repository
-from roxy.core.journal import Journal
 from roxy.core.working_tree import Tree
 
 if TYPE_CHECKING:
@@ -21,20 +20,29 @@ if TYPE_CHECKING:
 
     from roxy.core.git import Repository
     from roxy.core.interrupts import Interrupts
-    from roxy.core.journal import Recovery
-    from roxy.core.model import Kept, Manifest
+    from roxy.core.journal import Journal, Recovery
+    from roxy.core.model import Manifest
+    from roxy.core.outcome import Kept
     from roxy.core.processes import Identity
 
 
-@dataclass(frozen=True)
 class Session:
     """One command's hold on one working tree."""
 
-    repository: Repository
-    tree: Tree
-    journal: Journal
-    digests: Digests
-    interrupts: Interrupts
+    def __init__(
+        self, repository: Repository, tree: Tree, digests: Digests, interrupts: Interrupts
+    ) -> None:
+        self.repository = repository
+        self.tree = tree
+        self.digests = digests
+        self.interrupts = interrupts
+
+    @cached_property
+    def journal(self) -> Journal:
+        """What puts mutations in and takes them out; made when first asked for."""
+        from roxy.core.journal import Journal  # noqa: PLC0415 - `gate` does without
+
+        return Journal(self.repository.state, self.tree)
 
     @cached_property
     def manifest(self) -> Manifest:
@@ -61,14 +69,15 @@ def open_session(
         repository = find_repository(start, environ)
     with exclusive(repository.state, command, wait, interrupts):
         tree = Tree(repository.root)
-        journal = Journal(repository.state, tree)
+        session = Session(repository, tree, Digests(tree, interrupts), interrupts)
         try:
-            recovery = journal.recover(_end_group)
-            for line in _in_words(recovery):
-                tell(line)
-            yield Session(repository, tree, journal, Digests(tree, interrupts), interrupts)
+            if os.path.lexists(repository.state / "journal"):
+                for line in _in_words(session.journal.recover(_end_group)):
+                    tell(line)
+            yield session
         finally:
-            time.sleep(journal.seconds_to_rest())
+            if "journal" in vars(session):
+                time.sleep(session.journal.seconds_to_rest())
             tree.close()
 
 

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from roxy.core.model import Reason, Standing, State
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from roxy.core.model import Check
 
 _NAMED = 3
+"""Files that a reason names before it only counts."""
+_LISTED = 5
+"""Files that a list of names has before it only counts."""
 
 
-@dataclass(frozen=True, slots=True)
-class Basis:
+class Basis(NamedTuple):
     """What a fingerprint was made from, kept to tell later what changed since."""
 
     run: str
@@ -60,3 +61,10 @@ def _count(paths: list[bytes], what: str) -> str:
         return f"{len(paths)} files {what}"
     names = [path.decode("utf-8", "surrogateescape") for path in sorted(paths)]
     return ", ".join(f"`{name}`" for name in names) + f" {what}"
+
+
+def name_files(paths: Iterable[bytes]) -> str:
+    """Return the names of some files in backticks, the first few of many."""
+    names = [f"`{path.decode('utf-8', 'surrogateescape')}`" for path in sorted(paths)]
+    more = len(names) - _LISTED
+    return ", ".join(names[:_LISTED]) + (f" and {more} more" if more > 0 else "")

@@ -5,19 +5,18 @@ from __future__ import annotations
 import hashlib
 import os
 import posixpath
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from roxy.core import coverage, lockfile, receipts, regular_file
-from roxy.core.fingerprint import fingerprint
+from roxy.core import coverage, digest_cache, lockfile, regular_file
+from roxy.core.fingerprint import fingerprint_of, of_file
 from roxy.core.model import LOCKFILE, MANIFEST, Entry, Report, Standing, State
-from roxy.core.status import Basis, stand, what_changed
-from roxy.core.verdict import name_files
+from roxy.core.status import Basis, name_files, stand, what_changed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from roxy.core.coverage import Coverage
     from roxy.core.git import Repository
     from roxy.core.lockfile import Lockfile
     from roxy.core.model import Check, Manifest, Reason
@@ -28,8 +27,7 @@ _MOST = 32 << 20
 """Bytes of a file that is compared with HEAD."""
 
 
-@dataclass(frozen=True, slots=True)
-class Stock:
+class Stock(NamedTuple):
     """The answer, and remarks beside it that change nothing."""
 
     report: Report
@@ -45,8 +43,14 @@ def take_stock(session: Session) -> Stock:
 def _take_stock(session: Session) -> Stock:
     manifest = session.manifest
     lock = lockfile.read(session.tree.fd)
-    covered = coverage.find_covered(session.repository, session.tree, manifest.checks)
-    standings = take_standings(session, covered.files, lock)
+    digests, state = session.digests, session.repository.state
+    digests.known = digest_cache.load(state)
+    covered = coverage.find_covered(
+        session.repository, session.tree, manifest.checks, expected=digests.known
+    )
+    standings = take_standings(session, covered, lock)
+    if digests.news:
+        digest_cache.save(state, digests.known, covered.stamps)
     entries = tuple(
         Entry(one.check, one.state, _explain(session, one, covered.files, lock))
         for one in standings
@@ -66,18 +70,14 @@ def descriptions(manifest: Manifest) -> dict[str, str | None]:
     return {claim.name: claim.description for claim in manifest.claims}
 
 
-def take_standings(
-    session: Session, covered: Mapping[str, Sequence[bytes]], lock: Lockfile
-) -> list[Standing]:
+def take_standings(session: Session, covered: Coverage, lock: Lockfile) -> list[Standing]:
     """Return every check's state beside a lock, in manifest order."""
-    digests = session.digests.read(sorted({path for some in covered.values() for path in some}))
+    digests = session.digests.read_stamped(covered.stamps)
+    fields = {path: of_file(path, digest) for path, digest in digests.items()}
     standings = []
     for check in session.manifest.checks:
-        now = fingerprint(
-            check,
-            patches_of(session.manifest, check),
-            {path: digests[path] for path in covered[check.id] if path in digests},
-        )
+        files = (fields[path] for path in covered.files[check.id] if path in fields)
+        now = fingerprint_of(check, patches_of(session.manifest, check), files)
         standings.append(stand(check, now, lock.fingerprint(check)))
     return standings
 
@@ -94,6 +94,8 @@ def _explain(
     recorded = lock.fingerprint(standing.check)
     if standing.state is not State.STALE or recorded is None:
         return standing.reason
+    from roxy.core import receipts  # noqa: PLC0415 - most checks are not stale
+
     then = receipts.find_basis(session.repository.state, standing.check, recorded)
     if then is None:
         return standing.reason

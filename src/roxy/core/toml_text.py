@@ -9,10 +9,9 @@ from __future__ import annotations
 import codecs
 import re
 import tomllib
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-_COMPLAINT = re.compile(r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)", re.DOTALL)
+_COMPLAINT = r"(?s)(.*) \(at (?:line (\d+), column (\d+)|end of document)\)"
 _IN_OUR_WORDS = {
     "Cannot declare": "a table is declared twice",
     "Cannot overwrite": "a key is given twice, or is both a value and a table",
@@ -50,8 +49,7 @@ _WIDE_ENCODINGS = {
 }
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Place:
+class Place(NamedTuple):
     """A character of a text: its line, and its number in that line, both counted from 1."""
 
     line: int
@@ -118,7 +116,7 @@ def parse(text: str) -> dict[str, Any]:
 
 def _translated(message: str, text: str) -> TomlError:
     complaint, place = message, place_of(text, len(text.rstrip()))
-    if match := _COMPLAINT.fullmatch(message):
+    if match := re.fullmatch(_COMPLAINT, message):
         complaint = match[1]
         if match[2]:
             place = Place(int(match[2]), int(match[3]))

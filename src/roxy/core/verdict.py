@@ -6,15 +6,15 @@ import signal
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from roxy.core.model import Phase, Reason, Result
+from roxy.core.model import Reason, Result
+from roxy.core.outcome import Phase
+from roxy.core.status import name_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from roxy.core.model import Run
+    from roxy.core.outcome import Run
 
-_NAMED = 5
-"""Files that a reason names before it only counts."""
 _SAYS_LITTLE = {126: "the command could not be executed", 127: "a command was not found"}
 _SHELL_SIGNAL = 128
 """What a shell adds to the number of the signal that ended its command."""
@@ -85,13 +85,6 @@ def _not_noticed(run: Run) -> Reason:
 
 def _changed(paths: Iterable[bytes]) -> Reason:
     return Reason("files-changed", f"covered files changed while it ran: {name_files(paths)}")
-
-
-def name_files(paths: Iterable[bytes]) -> str:
-    """Return the names of some files in backticks, the first few of many."""
-    names = [f"`{path.decode('utf-8', 'surrogateescape')}`" for path in sorted(paths)]
-    more = len(names) - _NAMED
-    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def how_it_ended(run: Run) -> str:

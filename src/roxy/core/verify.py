@@ -12,18 +12,19 @@ from typing import TYPE_CHECKING
 
 from roxy import __version__
 from roxy.core import coverage, lockfile, plan
-from roxy.core.coverage import Stamp
 from roxy.core.errors import ConfigError, Fault, Interrupted, LockfileError
 from roxy.core.events import CheckFinished, CheckStarted
 from roxy.core.fingerprint import fingerprint
 from roxy.core.journal import ChangedMeanwhileError, Patched
 from roxy.core.lockfile import Lockfile
-from roxy.core.model import Entry, Outcome, Phase, Report, Result, State
+from roxy.core.model import Entry, Report, Result, State
 from roxy.core.mutation import Misfit
+from roxy.core.outcome import Outcome, Phase
 from roxy.core.receipts import ReceiptKeeper, past_seconds
 from roxy.core.recorder import Recorder, with_outcome
 from roxy.core.stock import descriptions, patches_of, take_standings
 from roxy.core.verdict import Evidence, is_over, judge
+from roxy.core.working_tree import same_but_ctime, stamp_of
 from roxy.core.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -31,9 +32,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from roxy.core.events import Emit, Event
-    from roxy.core.model import Check, Kept, Manifest, Run, Standing
+    from roxy.core.model import Check, Manifest, Standing
     from roxy.core.mutation import Fit
+    from roxy.core.outcome import Kept, Run
     from roxy.core.session import Session
+    from roxy.core.working_tree import Stamp
 
 
 # ------------------------------------------------------------------- one check
@@ -55,7 +58,7 @@ class _Watch:
             now = seen.get(path)
             if now == stamp:
                 continue
-            if now is not None and now.same_but_ctime(stamp):
+            if now is not None and same_but_ctime(now, stamp):
                 self.only_ctime.add(path)
                 self.expected[path] = now
             else:
@@ -95,7 +98,7 @@ class _Try:
         after = self.place.folder_stamps(self.covered)
         for folder, stamp in before.items():
             now = after.get(folder)
-            if now is not None and now != stamp and now.same_but_ctime(stamp):
+            if now is not None and now != stamp and same_but_ctime(now, stamp):
                 name = folder.decode("utf-8", "surrogateescape")
                 note = f"the folder `{name}` has a new ctime: it was moved, or its mode changed"
                 if note not in self.notes:
@@ -180,7 +183,7 @@ def _run_all(attempt: _Try, fits: Sequence[Fit], watch: _Watch) -> None:
 
 
 def _stamps(stats: Mapping[bytes, os.stat_result]) -> dict[bytes, Stamp]:
-    return {path: Stamp.of(seen) for path, seen in stats.items()}
+    return {path: stamp_of(seen) for path, seen in stats.items()}
 
 
 def _compare(watch: _Watch, before: Mapping[bytes, bytes], after: Mapping[bytes, bytes]) -> None:
@@ -255,7 +258,7 @@ def _work(session: Session, names: Sequence[str], *, everything: bool) -> _Work:
     selected = plan.select(manifest, names)
     lock, trouble = _read_lock(session, everything=everything)
     covered = coverage.find_covered(session.repository, session.tree, manifest.checks)
-    standings = {one.check.id: one for one in take_standings(session, covered.files, lock)}
+    standings = {one.check.id: one for one in take_standings(session, covered, lock)}
     jobs = tuple(
         check for check in selected if everything or standings[check.id].state is not State.VERIFIED
     )

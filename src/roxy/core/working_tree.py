@@ -10,17 +10,30 @@ import errno
 import hashlib
 import os
 import stat
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+import struct
+from typing import TYPE_CHECKING, NamedTuple, NewType
 
 from roxy.core.attributes import Attributes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
+
+Stamp = NewType("Stamp", bytes)
+"""What changes when anybody writes, replaces or touches a file: device, inode, size, mtime, ctime."""
+
+_STAMP = struct.Struct("=QQqqq")
+STAMP_SIZE = _STAMP.size
+_CTIME_SIZE = 8
 
 BLOCK = 1 << 18
 """Bytes read or written at once; small enough that memory stays flat for any file."""
+
+GONE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
+"""What the system answers when nothing can be reached at a path."""
+RACY = 2_000_000_000
+"""Nanoseconds that must lie between a file's times and the moment it is read, or what was read is
+not used again: within one tick of a file system's clock a change can leave no trace."""
 
 READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 """Flags that open for reading: through no link, and a FIFO or a device without waiting."""
@@ -28,13 +41,30 @@ FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 """Flags that open a folder and nothing else."""
 
 
-@dataclass(frozen=True, slots=True)
-class Content:
+class Content(NamedTuple):
     """What some bytes are, without the bytes."""
 
     sha256: bytes
     """The 32 raw bytes of the digest."""
     size: int
+
+
+def stamp_of(seen: os.stat_result) -> Stamp:
+    """Take a stamp from a stat."""
+    return Stamp(
+        _STAMP.pack(seen.st_dev, seen.st_ino, seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns)
+    )
+
+
+def same_but_ctime(one: Stamp, other: Stamp) -> bool:
+    """Say whether only the ctime may differ, as chmod or a new hard link leaves it."""
+    return one[:-_CTIME_SIZE] == other[:-_CTIME_SIZE]
+
+
+def is_racy(stamp: Stamp, now: int) -> bool:
+    """Say whether a file's times are so near to `now` that a change could leave no trace (S38)."""
+    *_, mtime, ctime = _STAMP.unpack(stamp)
+    return bool(max(mtime, ctime) + RACY >= now)
 
 
 class NotRegularError(OSError):
@@ -84,12 +114,45 @@ class Tree:
         folder, name = os.path.split(path)
         return os.stat(name, dir_fd=self.folder(folder), follow_symlinks=False)
 
+    def stamps(self, paths: Iterable[bytes]) -> dict[bytes, Stamp]:
+        """Return the stamp of each path that is a regular file now, in the order of `paths`.
+
+        Paths of one folder should follow one another. Raises `OSError` for a folder that is there
+        and may not be entered.
+        """
+        self.forget()
+        found: dict[bytes, Stamp] = {}
+        here, fd = None, None
+        for path in paths:
+            folder, _, name = path.rpartition(b"/")
+            if folder != here:
+                here, fd = folder, self._folder_or_none(folder)
+            if fd is None:
+                continue
+            try:
+                seen = os.stat(name, dir_fd=fd, follow_symlinks=False)
+            except OSError as error:
+                if error.errno not in GONE:
+                    raise
+                continue
+            if stat.S_ISREG(seen.st_mode):
+                found[path] = stamp_of(seen)
+        return found
+
+    def _folder_or_none(self, folder: bytes) -> int | None:
+        try:
+            return self.folder(folder)
+        except OSError as error:
+            if error.errno not in GONE:
+                raise
+            return None
+
     def look(self, path: bytes) -> os.stat_result | None:
         """Return what stands at `path`, or None when nothing can be reached there."""
         try:
             return self.stat(path)
         except OSError as error:
-            if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+            if error.errno in GONE:
                 return None
             raise
 

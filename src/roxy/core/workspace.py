@@ -7,23 +7,24 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from roxy.core import coverage, files
+from roxy.core import coverage, digests, files
 from roxy.core.errors import Interrupted
 from roxy.core.events import EditKept, RunFinished, RunOutput, RunStarted, RunTick
 from roxy.core.forward import seconds_to_wait
-from roxy.core.model import Run
 from roxy.core.mutation import Scratch
+from roxy.core.outcome import Run
 from roxy.core.process import Runner, adopt_orphans
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
-    from roxy.core.coverage import Stamp
     from roxy.core.events import Emit
     from roxy.core.journal import Patched
-    from roxy.core.model import Check, Phase
+    from roxy.core.model import Check
     from roxy.core.mutation import Edit, Fit, Misfit
+    from roxy.core.outcome import Phase
     from roxy.core.session import Session
+    from roxy.core.working_tree import Stamp
 
 
 class Workspace:
@@ -49,13 +50,13 @@ class Workspace:
         """Remove what only this verify needed."""
         self._scratch.clear()
 
-    def covered(self, check: Check, *, strict: bool) -> tuple[bytes, ...]:
+    def covered(self, check: Check, *, strict: bool) -> Sequence[bytes]:
         """List a check's files anew. If `strict`, a glob without a file is a `ConfigError` (S14)."""
         self._session.tree.forget()
         with self._session.interrupts.breakable():
             return self._covered(check, strict=strict)
 
-    def _covered(self, check: Check, *, strict: bool) -> tuple[bytes, ...]:
+    def _covered(self, check: Check, *, strict: bool) -> Sequence[bytes]:
         found = coverage.find_covered(
             self._session.repository, self._session.tree, [check], strict=strict
         )
@@ -68,7 +69,7 @@ class Workspace:
 
     def stamps(self, paths: Collection[bytes]) -> dict[bytes, Stamp]:
         """Return what would change if anybody touched these files."""
-        return coverage.stamps(self._session.tree, paths)
+        return digests.stamps(self._session.tree, paths)
 
     def folder_stamps(self, paths: Collection[bytes]) -> dict[bytes, Stamp]:
         """Return what would change if anybody moved the folders that these files are in."""

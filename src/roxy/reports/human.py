@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from enum import StrEnum
 
     from roxy.core.errors import Fault
-    from roxy.core.model import Entry, Outcome, Reason, Report
+    from roxy.core.model import Entry, Reason, Report
+    from roxy.core.outcome import Outcome
 
 QUOTED_LINES = 20
 """Lines of a run's output that are quoted under a rejection, at most."""

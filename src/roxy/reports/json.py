@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from roxy.core.errors import Fault
-    from roxy.core.model import Entry, Kept, Outcome, Reason, Report, Run
+    from roxy.core.model import Entry, Reason, Report
+    from roxy.core.outcome import Kept, Outcome, Run
 
 REPORT_SCHEMA = "roxy.report/1"
 ERROR_SCHEMA = "roxy.error/1"

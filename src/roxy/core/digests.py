@@ -1,0 +1,96 @@
+"""What covered files hold: the SHA-256 of each, read once while its stamp stands (S26, S38)."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import time
+from typing import TYPE_CHECKING
+
+from roxy.core.errors import DiskError
+from roxy.core.working_tree import BLOCK, GONE, READ, STAMP_SIZE, is_racy, stamp_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from roxy.core.interrupts import Interrupts
+    from roxy.core.working_tree import Stamp, Tree
+
+
+class Digests:
+    """Of the files of one working tree; forgotten with this command."""
+
+    def __init__(self, tree: Tree, interrupts: Interrupts) -> None:
+        self._tree = tree
+        self._interrupts = interrupts
+        self.known: dict[bytes, bytes] = {}
+        """What may serve again: a stamp, then the digest read while it stood, by path."""
+        self.news = 0
+        """How many of them were read and not known before."""
+
+    def read(self, paths: Iterable[bytes]) -> dict[bytes, bytes]:
+        """Return the 32 raw bytes for each path that is a regular file now.
+
+        Raises `DiskError` when a file is there but cannot be read.
+        """
+        return self.read_stamped(stamps(self._tree, paths))
+
+    def read_stamped(self, stamps: Mapping[bytes, Stamp]) -> dict[bytes, bytes]:
+        """Do the same for regular files whose stamps were taken a moment ago, folder by folder."""
+        known = self.known
+        found = {}
+        self._tree.forget()
+        for path, stamp in stamps.items():
+            record = known.get(path)
+            if record is not None and record.startswith(stamp):
+                found[path] = record[STAMP_SIZE:]
+                continue
+            self._interrupts.check()
+            try:
+                digest = self._read(path)
+            except OSError as error:
+                if error.errno in GONE:
+                    continue
+                raise unreadable(path, error) from error
+            if digest is not None:
+                found[path] = digest
+        return found
+
+    def _read(self, path: bytes) -> bytes | None:
+        """Read a file, and remember what it holds if nobody can have written it meanwhile."""
+        folder, _, name = path.rpartition(b"/")
+        fd = os.open(name, READ, dir_fd=self._tree.folder(folder))
+        try:
+            now = time.time_ns()
+            seen = os.fstat(fd)
+            if not stat.S_ISREG(seen.st_mode):
+                return None
+            total = hashlib.sha256()
+            while block := os.read(fd, BLOCK):
+                total.update(block)
+            digest = total.digest()
+            stamp = stamp_of(seen)
+            if stamp == stamp_of(os.fstat(fd)) and not is_racy(stamp, now):
+                self.known[path] = stamp + digest
+                self.news += 1
+        finally:
+            os.close(fd)
+        return digest
+
+
+def stamps(tree: Tree, paths: Iterable[bytes]) -> dict[bytes, Stamp]:
+    """Return the stamp of each path that is a regular file now. Raises `DiskError`."""
+    try:
+        return tree.stamps(paths)
+    except OSError as error:
+        name = error.filename if isinstance(error.filename, bytes) else b"?"
+        raise unreadable(name, error) from error
+
+
+def unreadable(path: bytes, error: OSError) -> DiskError:
+    """Return that a covered file cannot be read."""
+    name = path.decode("utf-8", "surrogateescape")
+    return DiskError(
+        f"cannot read the covered file `{name}`: {error.strerror}", hint="mend its permissions"
+    )
