@@ -46,7 +46,7 @@ def exclusive(state: Path, command: str, wait: float, interrupts: Interrupts) ->
         yield
     finally:
         # It may take a while yet until this process has printed its answer and is gone.
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(DiskError):  # it must not hide what else went wrong
             files.remove(note)
         os.close(fd)
 
@@ -77,7 +77,7 @@ def _try(path: Path, note: Path) -> int | None:
     Also when that one's lock was removed from under it: then its note is about a living process.
     """
     fd = _open(path)
-    if _lock(fd) and _is_file_at(fd, path):
+    if _lock(fd, path) and _is_file_at(fd, path):
         holder = _holder(note)
         if holder is None or holder.who.pid == os.getpid():
             return fd
@@ -89,17 +89,23 @@ def _open(path: Path) -> int:
     try:
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise DiskError(
-            f"cannot open the lock `{path}`: {error.strerror}",
-            hint="roxy needs to write in the git directory; mend its permissions",
-        ) from error
+        raise _lock_error(path, error) from error
+
+
+def _lock_error(path: Path, error: OSError) -> DiskError:
+    return DiskError(
+        f"cannot open the lock `{path}`: {error.strerror}",
+        hint="roxy needs to write in the git directory; mend its permissions or the disk",
+    )
 
 
 def _is_file_at(fd: int, path: Path) -> bool:
     try:
         return os.path.samestat(os.fstat(fd), os.lstat(path))
-    except OSError:
+    except FileNotFoundError:
         return False
+    except OSError as error:
+        raise _lock_error(path, error) from error
 
 
 def _refuse_descendants_of_holder(note: Path) -> None:
@@ -112,13 +118,13 @@ def _refuse_descendants_of_holder(note: Path) -> None:
         )
 
 
-def _lock(fd: int) -> bool:
+def _lock(fd: int, path: Path) -> bool:
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         if error.errno in (errno.EAGAIN, errno.EACCES):
             return False
-        raise DiskError(f"cannot lock the git directory: {error.strerror}") from error
+        raise _lock_error(path, error) from error
     return True
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import secrets
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from roxy.core import coverage, digests, files
-from roxy.core.errors import Interrupted
+from roxy.core.errors import DiskError, Interrupted
 from roxy.core.events import EditKept, RunFinished, RunOutput, RunStarted, RunTick
 from roxy.core.forward import seconds_to_wait
 from roxy.core.mutation import Scratch
@@ -47,8 +47,9 @@ class Workspace:
         )
 
     def close(self) -> None:
-        """Remove what only this verify needed."""
-        self._scratch.clear()
+        """Remove what only this verify needed; what cannot be removed the next one replaces."""
+        with suppress(DiskError):  # it must not hide what else went wrong
+            self._scratch.clear()
 
     def covered(self, check: Check, *, strict: bool) -> Sequence[bytes]:
         """List a check's files anew. If `strict`, a glob without a file is a `ConfigError` (S14)."""
