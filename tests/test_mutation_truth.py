@@ -366,7 +366,7 @@ def test_few_processes_of_git_fit_a_mutation(
     monkeypatch.setenv("PATH", f"{shim.parent}{os.pathsep}{os.environ['PATH']}")
     lab = Lab.make(tmp_path / "repository", {})
     log.unlink()
-    for expected in ("x\n" * 4, "x\n" * 2):  # its summary and two settings are asked once
+    for expected in ("x\n" * 5, "x\n"):  # all but the patch itself is asked once
         log.write_text("")
         assert isinstance(lab.scratch.fit("it.patch", patch, [PATH.encode()]), Fit)
         assert log.read_text() == expected

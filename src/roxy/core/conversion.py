@@ -40,12 +40,14 @@ def content(path: Path) -> Content:
 def find_rules(desk: Desk, tree: Tree, paths: Sequence[bytes]) -> Rules:
     """Return what is in force for some paths, as the `.gitattributes` of the tree are now.
 
+    Those are copied, so that a check cannot change them under git's feet.
+
     Raises `MisfitError` when one of those cannot be read.
     """
     folder = desk.new_tree()
     has_attributes = _copy_attributes(tree, paths, folder)
     if not has_attributes and desk.settings.get("core.autocrlf", "").lower() in _OFF:
-        return Rules(desk, folder, {})
+        return Rules(desk, folder, {}, has_attributes)
     answer = desk.git.call(
         ["check-attr", "-z", "--stdin", *_ASKED],
         folder,
@@ -57,14 +59,18 @@ def find_rules(desk: Desk, tree: Tree, paths: Sequence[bytes]) -> Rules:
     fields = answer.stdout.split(b"\0")
     for path, key, value in zip(fields[0::3], fields[1::3], fields[2::3], strict=False):
         values.setdefault(path, {})[key.decode()] = value.decode("utf-8", "replace")
-    return Rules(desk, folder, values)
+    return Rules(desk, folder, values, has_attributes)
+
+
+def attribute_files(paths: Sequence[bytes]) -> list[bytes]:
+    """Return where a `.gitattributes` would be about any of some paths."""
+    above = {path[:end] for path in paths for end, byte in enumerate(path) if byte == ord("/")}
+    return [place + b"/" + ATTRIBUTES if place else ATTRIBUTES for place in sorted({b"", *above})]
 
 
 def _copy_attributes(tree: Tree, paths: Sequence[bytes], folder: Path) -> bool:
-    above = {path[:end] for path in paths for end, byte in enumerate(path) if byte == ord("/")}
     found = False
-    for place in sorted({b"", *above}):
-        path = place + b"/" + ATTRIBUTES if place else ATTRIBUTES
+    for path in attribute_files(paths):
         try:
             with tree.reading(path) as fd:
                 to = folder / os.fsdecode(path)
@@ -86,6 +92,8 @@ class Rules:
     desk: Desk
     folder: Path
     values: Mapping[bytes, Mapping[str, str]]
+    has_attributes: bool
+    """Whether there is any `.gitattributes` above them."""
 
     def find(self, path: bytes, *, has_cr: bool, keeps_crlf: bool) -> Conversion | None:
         """Return a path's conversion, or None when both of its forms are the same for sure.

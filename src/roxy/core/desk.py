@@ -37,8 +37,8 @@ class Desk:
 
     @cached_property
     def settings(self) -> Mapping[str, str]:
-        """The effective `core.autocrlf` and `core.eol` of the repository, where set."""
-        return self.repository.line_end_settings()
+        """The effective `core.autocrlf`, `core.eol` and `attr.tree`, where set; asked once."""
+        return self.repository.conversion_settings()
 
     @cached_property
     def object_format(self) -> str:
@@ -71,5 +71,7 @@ class Desk:
         return self._folder / name
 
     def clear(self) -> None:
-        """Remove the folder. The desk may not be used afterwards."""
+        """Remove the folder with all in it; it is made anew when it is needed again."""
         files.remove_folder(self._path)
+        for name in ("_folder", "git", "empty_tree"):
+            vars(self).pop(name, None)

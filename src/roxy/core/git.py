@@ -283,9 +283,9 @@ class Repository:
         """Write a blob's bytes to `into` and say whether git has it. Never fetches (S20)."""
         return self.ask("cat-file", "blob", object_id, stdout=into).code == 0
 
-    def line_end_settings(self) -> dict[str, str]:
-        """Return the effective `core.autocrlf` and `core.eol`, where set (S7, S21)."""
-        answer = self.ask("config", "-z", "--get-regexp", r"^core\.(autocrlf|eol)$")
+    def conversion_settings(self) -> dict[str, str]:
+        """Return the effective `core.autocrlf`, `core.eol` and `attr.tree`, where set (S7, S21)."""
+        answer = self.ask("config", "-z", "--get-regexp", r"^(core\.(autocrlf|eol)|attr\.tree)$")
         pairs = (item.decode("utf-8", "replace") for item in answer.stdout.split(b"\0") if item)
         parted = (pair.partition("\n") for pair in pairs)
         return {key: value if has_value else "true" for key, has_value, value in parted}
@@ -305,6 +305,23 @@ class Repository:
             path: value.decode("utf-8", "replace")
             for path, value in zip(fields[0::3], fields[2::3], strict=False)
         }
+
+    def tracked(self, paths: Iterable[bytes]) -> set[bytes]:
+        """Return those of `paths` that are in the index. Raises `GitError`."""
+        found: set[bytes] = set()
+        for some in _portions(paths):
+            answer = self.ask("ls-files", "-z", "--cached", "--", *some)
+            if answer.code:
+                raise GitError(f"git cannot list the files here: {answer.complaint}")
+            found.update(answer.stdout.split(b"\0")[:-1])
+        return found
+
+    def place_of(self, name: str) -> Path:
+        """Return where a file of the git directory is, which linked working trees may share."""
+        answer = self.ask("rev-parse", "--git-path", name)
+        if answer.code:
+            raise GitError(f"git cannot say where `{name}` is: {answer.complaint}")
+        return self.root / os.fsdecode(answer.stdout.removesuffix(b"\n"))
 
     def commit(self) -> str | None:
         """Return the id of HEAD, or None when there is no commit yet."""

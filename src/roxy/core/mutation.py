@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from roxy.core import files, proof
 from roxy.core.conversion import content, find_rules
 from roxy.core.desk import Desk
+from roxy.core.hidden_attributes import HiddenAttributes
 from roxy.core.misfit import FACTS, Code, MisfitError, name, unreadable
 from roxy.core.model import Reason
 from roxy.core.patch import PatchError, parse
@@ -71,11 +72,22 @@ class Scratch:
         self._repository = repository
         self._tree = tree
         self._desk = Desk(repository)
+        self._hidden = HiddenAttributes(self._desk)
         self._summaries: dict[bytes, tuple[Summary, ...] | None] = {}
         self._shelves: dict[str, int] = {}
 
+    def prepare(self, patches: Sequence[bytes]) -> None:
+        """Ask git at once what it would else be asked for each patch on its own."""
+        summaries = proof.summarise_all(self._desk, patches)
+        for patch, summary in zip(patches, summaries or (), strict=False):
+            self._summaries[hashlib.sha256(patch).digest()] = summary
+        self._hidden.ask([one.path for some in summaries or () for one in some])
+        self._desk.wipe()
+
     def unreadable(self, patch: bytes) -> str | None:
         """Return what git complains of when it cannot read a patch at all (S19), else None."""
+        if proof.is_plain(self._summary(patch)):
+            return None
         return proof.unreadable(self._desk, patch)
 
     def touched(self, patch: bytes) -> tuple[bytes, ...]:
@@ -107,7 +119,6 @@ class Scratch:
     def clear(self) -> None:
         """Remove the folder with all in it."""
         self._desk.clear()
-        self._desk = Desk(self._repository)
         self._shelves.clear()
 
     def _shelf(self, mutation: str) -> Path:
@@ -174,8 +185,9 @@ class Scratch:
 
     def _fit(self, named: Sequence[tuple[bytes, Section]], shelf: Path) -> Fit:
         paths = [path for path, _ in named]
-        self._refuse_filters(paths)
         rules = find_rules(self._desk, self._tree, paths)
+        if rules.has_attributes or self._hidden.may_be_about(paths):
+            self._refuse_filters(paths)
         begun = [self._begin(path, section, rules) for path, section in named]
         tree = prove(self._desk, [file.part for file in begun])
         edits = [_finish(file, tree, shelf / str(number)) for number, file in enumerate(begun)]

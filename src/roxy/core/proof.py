@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
+import secrets
 import stat
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -21,7 +23,7 @@ from roxy.core.splice import Group, Span, group
 from roxy.core.working_tree import BLOCK
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
     from roxy.core.desk import Desk
@@ -33,6 +35,9 @@ _AS_IS = "* -text -ident -filter -whitespace !working-tree-encoding"
 _APPLY = ("apply", "--unidiff-zero", "--whitespace=nowarn")
 _SUMMARY = ("apply", "--numstat", "-z")
 _SHA1_DIGITS = 40
+_END = b"diff --git a/%(name)b b/%(name)b\n--- a/%(name)b\n+++ b/%(name)b\n@@ -1 +1 @@\n-\n+.\n"
+_PLAIN = re.compile(rb"(?:[A-Za-z0-9_+-][A-Za-z0-9_+.-]*/)*[A-Za-z0-9_+-][A-Za-z0-9_+.-]*")
+"""Names that git takes for safe on every system, without being asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,15 +56,48 @@ def unreadable(desk: Desk, patch: bytes) -> str | None:
     return answer.complaint or "it gave no reason" if answer.code == 128 else None  # noqa: PLR2004
 
 
+def is_plain(summary: Sequence[Summary] | None) -> bool:
+    """Say whether git reads a patch whole, and can have nothing against any name in it."""
+    return summary is not None and all(
+        _PLAIN.fullmatch(one.path) and (one.added or one.deleted) for one in summary
+    )
+
+
 def summarise(desk: Desk, patch: bytes, *options: str) -> tuple[Summary, ...] | None:
     """Return git's summary of every section in order, or None when it cannot read the patch."""
     answer = desk.git.call([*_SUMMARY, *options], desk.empty_tree, stdin=patch)
     if answer.code:
         return None
-    records = (line.split(b"\t", 2) for line in answer.stdout.split(b"\0")[:-1])
-    return tuple(
-        Summary(path, _number(added), _number(deleted)) for added, deleted, path in records
-    )
+    return tuple(_summaries(answer.stdout))
+
+
+def summarise_all(desk: Desk, patches: Sequence[bytes]) -> list[tuple[Summary, ...]] | None:
+    """Do the same for several at once; None when git cannot read every one of them."""
+    folder = desk.new_tree()
+    end = secrets.token_hex(16)  # nobody's file, so that nobody can end a patch before its end
+    files.write(folder / "end", _END % {b"name": end.encode()})
+    names = []
+    for number, patch in enumerate(patches):
+        files.write(folder / str(number), patch)
+        names += [str(folder / str(number)), str(folder / "end")]
+    answer = desk.git.call([*_SUMMARY, *names], desk.empty_tree)
+    if answer.code:
+        return None
+    found: list[tuple[Summary, ...]] = []
+    begun: list[Summary] = []
+    for summary in _summaries(answer.stdout):
+        if summary.path == end.encode():
+            found.append(tuple(begun))
+            begun = []
+        else:
+            begun.append(summary)
+    return found
+
+
+def _summaries(stdout: bytes) -> Iterator[Summary]:
+    for line in stdout.split(b"\0")[:-1]:
+        added, deleted, path = line.split(b"\t", 2)
+        yield Summary(path, _number(added), _number(deleted))
 
 
 def _number(text: bytes) -> int | None:

@@ -337,7 +337,9 @@ def _keep_receipts(session: Session) -> ReceiptKeeper:
 def _refuse_unreadable(manifest: Manifest, jobs: Sequence[Check], place: Workspace) -> None:
     """Raise `ConfigError` for every patch that git cannot read at all (S19)."""
     faults = []
-    for path in dict.fromkeys(path for check in jobs for path in check.mutations):
+    paths = dict.fromkeys(path for check in jobs for path in check.mutations)
+    place.prepare([manifest.patches[path] for path in paths])
+    for path in paths:
         complaint = place.unreadable(manifest.patches[path])
         if complaint is not None:
             faults.append(
