@@ -442,7 +442,7 @@ def test_git_is_asked_only_for_what_the_globs_can_reach(
         log.unlink(missing_ok=True)
         project.roxy(*arguments)
         calls = [line.split("\t")[:-1] for line in log.read_text().splitlines()]
-        listed = [one[one.index("ls-files") :] for one in calls if "ls-files" in one]
+        listed = [one[one.index("ls-files") :] for one in calls if "--others" in one]
         return [one[one.index("--") + 1 :] if "--" in one else [] for one in listed]
 
     assert asked("status") == [[]]  # `[t]op.txt` can be anything

@@ -31,6 +31,8 @@ class Coverage(NamedTuple):
     """Of every covered file, in the order of paths."""
     absent: tuple[bytes, ...]
     """Tracked files that a glob matches but the disk does not have (S52)."""
+    idle: frozenset[str]
+    """Ids of the checks that have a glob without a file; none if that is an error (S14)."""
 
 
 def find_covered(
@@ -62,11 +64,14 @@ def find_covered(
         matching = {
             text: tuple(path for path in some if path in stamps) for text, some in matching.items()
         }
-    if strict:
+    idle = frozenset(
+        check.id for check in checks if not all(matching[text] for text in check.covers)
+    )
+    if idle and strict:
         _refuse_idle(repository, tree, checks, matching)
     found = {check.id: _union([matching[text] for text in check.covers]) for check in checks}
     absent = (path for path in candidates if path not in stamps and tree.look(path) is None)
-    return Coverage(found, stamps, tuple(absent))
+    return Coverage(found, stamps, tuple(absent), idle)
 
 
 def _union(some: Sequence[tuple[bytes, ...]]) -> tuple[bytes, ...]:

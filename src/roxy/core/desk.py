@@ -54,10 +54,15 @@ class Desk:
     def wipe(self) -> None:
         """Remove every file and every tree, and nothing that has a name of its own."""
         files.remove_folder(self._folder / "work")
+        vars(self).pop("_work", None)
+
+    @cached_property
+    def _work(self) -> Path:
+        return self.made_folder("work")
 
     def fresh(self) -> Path:
         """Return a path for a new file."""
-        return self.made_folder("work") / str(next(self._numbers))
+        return self._work / str(next(self._numbers))
 
     def new_tree(self) -> Path:
         """Return a new empty folder."""
@@ -73,5 +78,5 @@ class Desk:
     def clear(self) -> None:
         """Remove the folder with all in it; it is made anew when it is needed again."""
         files.remove_folder(self._path)
-        for name in ("_folder", "git", "empty_tree"):
+        for name in ("_folder", "_work", "git", "empty_tree"):
             vars(self).pop(name, None)

@@ -37,6 +37,8 @@ def make_folder(path: Path, *, lasting: bool = False, parents: bool = True) -> N
 
     If `lasting`, past a power loss. Raises `DiskError`.
     """
+    if not lasting and path.is_dir():  # nearly always
+        return
     try:
         path.mkdir(parents=parents, exist_ok=True)
     except OSError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -67,11 +68,19 @@ def dump(lockfile: Lockfile) -> bytes:
     """Return the only bytes that stand for `lockfile` (S35)."""
     import tomli_w  # noqa: PLC0415 - `status` and `gate` only read
 
-    claims: dict[str, dict[str, str]] = {}
+    claims: dict[str, list[tuple[str, str]]] = {}
     for (claim, check), fingerprint in sorted(lockfile.fingerprints.items()):
-        claims.setdefault(claim, {})[check] = fingerprint
-    document = {"version": VERSION, "claims": claims} if claims else {"version": VERSION}
-    return (_HEADER + tomli_w.dumps(document)).encode()
+        claims.setdefault(claim, []).append((check, fingerprint))
+    tables = (_table(claim, tuple(checks)) for claim, checks in claims.items())
+    return "\n".join((_HEADER + tomli_w.dumps({"version": VERSION}), *tables)).encode()
+
+
+@cache
+def _table(claim: str, checks: tuple[tuple[str, str], ...]) -> str:
+    """Return what one claim adds; all but one of them are the same from result to result."""
+    import tomli_w  # noqa: PLC0415 - as above
+
+    return tomli_w.dumps({"claims": {claim: dict(checks)}})
 
 
 def read(root: int) -> Lockfile:

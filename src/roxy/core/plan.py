@@ -57,6 +57,6 @@ def _selects_nothing(manifest: Manifest, name: str) -> Fault:
     return Fault(f"no claim or check is called `{name}`", hint=hint)
 
 
-def next_job(jobs: Sequence[Job], is_rested: Callable[[Job], bool]) -> Job:
+def next_job(jobs: Sequence[Job], is_rested: Callable[[Job], bool]) -> Job | None:
     """Return the first job whose files can be changed without waiting, or else the first."""
-    return next((job for job in jobs if is_rested(job)), jobs[0])
+    return next((job for job in jobs if is_rested(job)), next(iter(jobs), None))

@@ -112,7 +112,7 @@ def verify_check(check: Check, patches: Sequence[bytes], place: Workspace) -> Ou
     `Interrupted` and `RoxyError`; the tree is as it was in any case but `RestoreError`.
     """
     place.begin()
-    covered = place.covered(check, strict=True)
+    covered = place.covered(check)
     attempt = _Try(check, patches, place, covered)
     # Stamps before the digests here, and after them at the end: what is read lies in between.
     watch = _Watch(place, place.stamps(covered))
@@ -120,7 +120,7 @@ def verify_check(check: Check, patches: Sequence[bytes], place: Workspace) -> Ou
     fits, misfit = _fit_all(attempt, before)
     if misfit is None:
         _run_all(attempt, fits, watch)
-        _compare(watch, before, place.digests(place.covered(check, strict=False)))
+        _compare(watch, before, place.digests(place.covered_again(check)))
         watch.look()
     evidence = Evidence(
         misfit=misfit.reason if misfit else None,
@@ -300,9 +300,13 @@ def _try_all(
         touched = _touched(session.manifest, jobs, place)
         past = past_seconds(session.repository.state, jobs)
         left = list(jobs)
-        while left:
+
+        def choose() -> Check | None:
+            return plan.next_job(left, lambda job: place.is_rested(touched[job.id]))
+
+        place.upcoming = choose
+        while check := choose():
             session.interrupts.check()
-            check = plan.next_job(left, lambda job: place.is_rested(touched[job.id]))
             left.remove(check)
             seconds_left = _seconds_left(past, [check, *left])
             tell(CheckStarted(check, len(jobs) - len(left), len(jobs), seconds_left))

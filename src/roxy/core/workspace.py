@@ -16,8 +16,9 @@ from roxy.core.outcome import Run
 from roxy.core.process import Runner, adopt_orphans
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
+    from roxy.core.coverage import Coverage
     from roxy.core.events import Emit
     from roxy.core.journal import Patched
     from roxy.core.model import Check
@@ -45,23 +46,35 @@ class Workspace:
             interrupts=session.interrupts,
             note=session.journal.note_run,
         )
+        self.upcoming: Callable[[], Check | None] = lambda: None
+        """Which check is next, asked once one has run; its files are listed along."""
+        self._listed: Coverage | None = None
+        """What was found then; good until something runs."""
 
     def close(self) -> None:
         """Remove what only this verify needed; what cannot be removed the next one replaces."""
         with suppress(DiskError):  # it must not hide what else went wrong
             self._scratch.clear()
 
-    def covered(self, check: Check, *, strict: bool) -> Sequence[bytes]:
-        """List a check's files anew. If `strict`, a glob without a file is a `ConfigError` (S14)."""
+    def covered(self, check: Check) -> Sequence[bytes]:
+        """List the files of a check that is about to run. Raises `ConfigError` (S14)."""
+        listed, self._listed = self._listed, None
+        if listed is None or check.id not in listed.files or check.id in listed.idle:
+            listed = self._find([check], strict=True)
+        return listed.files[check.id]
+
+    def covered_again(self, check: Check) -> Sequence[bytes]:
+        """List the files of a check that has run, and those of the next one with them."""
+        upcoming = self.upcoming()
+        self._listed = self._find([check, upcoming] if upcoming else [check], strict=False)
+        return self._listed.files[check.id]
+
+    def _find(self, checks: Sequence[Check], *, strict: bool) -> Coverage:
         self._session.tree.forget()
         with self._session.interrupts.breakable():
-            return self._covered(check, strict=strict)
-
-    def _covered(self, check: Check, *, strict: bool) -> Sequence[bytes]:
-        found = coverage.find_covered(
-            self._session.repository, self._session.tree, [check], strict=strict
-        )
-        return found.files[check.id]
+            return coverage.find_covered(
+                self._session.repository, self._session.tree, checks, strict=strict
+            )
 
     def digests(self, paths: Sequence[bytes]) -> dict[bytes, bytes]:
         """Read files, each once while it is untouched (S26)."""
