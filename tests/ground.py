@@ -302,7 +302,7 @@ class Faults:
         with pytest.MonkeyPatch.context() as patch:
             seen = _Os(self)
             rename_at = self.wrap("rename_at", exchange.rename_at)
-            for module in (attributes, exchange, files, tree_writer, working_tree):
+            for module in (attributes, exchange, files, journal, tree_writer, working_tree):
                 patch.setattr(module, "os", seen)
             for module in (exchange, tree_writer):
                 patch.setattr(module, "rename_at", rename_at)

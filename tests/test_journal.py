@@ -1056,6 +1056,20 @@ def test_an_entry_that_cannot_be_read_stops_roxy_and_costs_nothing(
     assert ground.path(PATH).read_bytes() == OLD
 
 
+@pytest.mark.rule("S33", "S48")
+def test_a_note_of_a_run_that_cannot_be_read_stops_roxy_before_it_restores(ground: Ground) -> None:
+    ground.kill(ground.edit(PATH, NEW))
+    note = ground.state / "journal/run.json"
+    note.mkdir()
+    with pytest.raises(RestoreError, match="cannot be read") as raised:
+        ground.recover()
+    assert raised.value.faults[0].where == f"`{note}`"
+    assert ground.path(PATH).read_bytes() == NEW  # what still runs could write to it
+    note.rmdir()
+    ground.recover()
+    assert ground.path(PATH).read_bytes() == OLD
+
+
 # ------------------------------------------------------------------- the order of things
 
 

@@ -81,7 +81,7 @@ def _copy_attributes(tree: Tree, paths: Sequence[bytes], folder: Path) -> bool:
             found = True
         except OSError as error:  # git, too, takes nothing but a regular file
             if error.errno not in _ABSENT:
-                raise MisfitError(Code.CANNOT_READ, unreadable(path, error)) from error
+                raise unreadable(path, error) from error
     return found
 
 

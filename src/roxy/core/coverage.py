@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import stat
 from enum import Enum, auto
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from roxy.core import digests, glob
 from roxy.core.errors import ConfigError, Fault
 from roxy.core.model import LOCKFILE
-from roxy.core.working_tree import stamp_of
+from roxy.core.working_tree import is_about_path, stamp_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -166,7 +165,10 @@ def _what_is_at(tree: Tree, path: bytes) -> _There:
 
 
 def folder_stamps(tree: Tree, paths: Iterable[bytes]) -> dict[bytes, Stamp]:
-    """Return the stamps of all folders that some files are in, up to the top."""
+    """Return the stamps of all folders that some files are in, up to the top.
+
+    Raises `DiskError`.
+    """
     tree.forget()
     folders: set[bytes] = set()
     for path in paths:
@@ -176,6 +178,9 @@ def folder_stamps(tree: Tree, paths: Iterable[bytes]) -> dict[bytes, Stamp]:
             folder = os.path.dirname(folder)
     found = {}
     for folder in sorted(folders):
-        with contextlib.suppress(OSError):
+        try:
             found[folder] = stamp_of(tree.stat(folder))
+        except OSError as error:
+            if not is_about_path(error):
+                raise digests.unreadable(folder, error) from error
     return found

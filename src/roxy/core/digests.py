@@ -92,5 +92,6 @@ def unreadable(path: bytes, error: OSError) -> DiskError:
     """Return that a covered file cannot be read."""
     name = path.decode("utf-8", "surrogateescape")
     return DiskError(
-        f"cannot read the covered file `{name}`: {error.strerror}", hint="mend its permissions"
+        f"cannot read the covered file `{name}`: {error.strerror}",
+        hint="mend its permissions or the disk, then run the same command again",
     )

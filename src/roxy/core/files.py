@@ -223,6 +223,17 @@ def remove_folder(path: Path) -> None:
         raise _disk_error("remove the folder", path, error) from error
 
 
+def is_there(path: Path) -> bool:
+    """Say whether roxy's own folder has anything at a path. Raises `DiskError`."""
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        raise _disk_error("look at", path, error) from error
+    return True
+
+
 def _disk_error(what: str, path: Path, error: OSError) -> DiskError:
     return DiskError(
         f"cannot {what} `{path}`: {error.strerror or error}",

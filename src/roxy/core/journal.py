@@ -8,7 +8,6 @@ entry puts things back, as often as it takes. The journal knows bytes, not mutat
 from __future__ import annotations
 
 import contextlib
-import errno
 import json
 import os
 import stat
@@ -22,7 +21,7 @@ from roxy.core.forward import next_mtime, seconds_to_pass, seconds_to_wait
 from roxy.core.journal_entry import JournalEntry, Original
 from roxy.core.outcome import Kept
 from roxy.core.processes import Identity
-from roxy.core.working_tree import NotRegularError, content_of
+from roxy.core.working_tree import NotRegularError, content_of, is_about_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -255,7 +254,7 @@ class Journal:
 
         Return the modification time of what is kept, else 0.
         """
-        if not os.path.lexists(staging):
+        if not files.is_there(staging):
             return 0
         if not self._is_foreign(original, staging):
             files.remove(staging)
@@ -422,7 +421,7 @@ class Journal:
         # Short enough to be a name with all that is added, at four bytes a character.
         name = _text(os.path.basename(path))[:50].encode("utf-8", "surrogateescape")
         number = 0
-        while os.path.lexists(place := self._kept / f"{stamp}-{number}-{os.fsdecode(name)}"):
+        while files.is_there(place := self._kept / f"{stamp}-{number}-{os.fsdecode(name)}"):
             number += 1
         return place
 
@@ -457,7 +456,7 @@ class Journal:
 
         None when there was nothing. Raises `RestoreError`, or what `end_group` raises.
         """
-        if not self._folder.exists():
+        if not files.is_there(self._folder):
             return None
         who = self._running()
         ended = who.pid if who is not None and end_group(who) else None
@@ -483,6 +482,10 @@ class Journal:
     def _running(self) -> Identity | None:
         try:
             return Identity.from_json(json.loads(self._run.read_bytes()))
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise self._unreadable(self._run, str(error.strerror)) from error
         except _UNUSABLE:
             return None  # written whole or not at all: then no command was let go
 
@@ -492,16 +495,17 @@ class Journal:
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise self._unreadable(str(error.strerror)) from error
+            raise self._unreadable(self._entry, str(error.strerror)) from error
         try:
             return journal_entry.parse(data)
         except _UNUSABLE as error:
-            raise self._unreadable(f"{type(error).__name__}: {error}") from error
+            why = f"{type(error).__name__}: {error}"
+            raise self._unreadable(self._entry, why) from error
 
-    def _unreadable(self, why: str) -> RestoreError:
+    def _unreadable(self, path: Path, why: str) -> RestoreError:
         return RestoreError(
             f"the journal of an earlier roxy cannot be read: {why}",
-            where=f"`{self._entry}`",
+            where=f"`{path}`",
             hint="the copies of the files it changed are beside it as `copy-0`, `copy-1`, ...: "
             "put them back by hand, then remove the folder",
         )
@@ -509,10 +513,12 @@ class Journal:
 
 def _not_read(path: bytes, error: OSError) -> Exception:
     """Return what it means that a file which was read before cannot be read now."""
-    gone = (FileNotFoundError, NotADirectoryError, PermissionError, NotRegularError)
-    if isinstance(error, gone) or error.errno == errno.ELOOP:
+    if is_about_path(error):
         return ChangedMeanwhileError([path])
-    return DiskError(f"cannot read `{_text(path)}`: {error.strerror}")
+    return DiskError(
+        f"cannot read `{_text(path)}`: {error.strerror}",
+        hint="mend the disk, then run the same command again",
+    )
 
 
 def _kept_fault(kept: Kept) -> Fault:
@@ -530,8 +536,10 @@ def _holds(path: Path) -> bytes | None:
     """
     try:
         fd = os.open(path, _READ)
-    except OSError:
-        return None
+    except OSError as error:
+        if is_about_path(error):
+            return None
+        raise
     try:
         return content_of(fd).sha256 if stat.S_ISREG(os.fstat(fd).st_mode) else None
     finally:

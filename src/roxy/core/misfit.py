@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from roxy.core.errors import DiskError
 from roxy.core.patch import Fact
+from roxy.core.working_tree import is_about_path
 
 
 class Code(StrEnum):
@@ -66,6 +68,15 @@ def name(path: bytes) -> str:
     return f"`{path.decode('utf-8', 'surrogateescape')}`"
 
 
-def unreadable(path: bytes, error: OSError) -> str:
-    """Return the text for a file of the tree that vanished, changed its kind or is closed to us."""
-    return f"is for {name(path)}, which cannot be read: {error.strerror or error}"
+def unreadable(path: bytes, error: OSError) -> Exception:
+    """Return what it means that a file of the tree cannot be read.
+
+    One that vanished, changed its kind or is closed to us can have no mutation; a disk that fails
+    leaves that open.
+    """
+    why = error.strerror or error
+    if is_about_path(error):
+        return MisfitError(Code.CANNOT_READ, f"is for {name(path)}, which cannot be read: {why}")
+    return DiskError(
+        f"cannot read {name(path)}: {why}", hint="mend the disk, then run the same command again"
+    )

@@ -180,7 +180,7 @@ class Scratch:
                     has_cr = has_cr or b"\r" in block
                     output.write(block)
         except OSError as error:
-            raise MisfitError(Code.CANNOT_READ, unreadable(path, error)) from error
+            raise unreadable(path, error) from error
         return _Copy(output.content, bool(mode & stat.S_IXUSR), has_cr)
 
     def _fit(self, named: Sequence[tuple[bytes, Section]], shelf: Path) -> Fit:

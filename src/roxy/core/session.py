@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import time
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from roxy.core import manifest
+from roxy.core import files, manifest
 from roxy.core.digests import Digests
 from roxy.core.exclusive import exclusive
 from roxy.core.git import find_repository
@@ -71,7 +70,7 @@ def open_session(
         tree = Tree(repository.root)
         session = Session(repository, tree, Digests(tree, interrupts), interrupts)
         try:
-            if os.path.lexists(repository.state / "journal"):
+            if files.is_there(repository.state / "journal"):
                 for line in _in_words(session.journal.recover(_end_group)):
                     tell(line)
             yield session

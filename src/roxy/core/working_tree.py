@@ -31,6 +31,8 @@ BLOCK = 1 << 18
 
 GONE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 """What the system answers when nothing can be reached at a path."""
+_ABOUT_PATHS = frozenset({errno.ELOOP, errno.ENAMETOOLONG, errno.ENXIO})
+
 RACY = 2_000_000_000
 """Nanoseconds that must lie between a file's times and the moment it is read, or what was read is
 not used again: within one tick of a file system's clock a change can leave no trace."""
@@ -69,6 +71,15 @@ def is_racy(stamp: Stamp, now: int) -> bool:
 
 class NotRegularError(OSError):
     """A path in the working tree is there, but is no regular file."""
+
+
+def is_about_path(error: OSError) -> bool:
+    """Say whether an error tells what stands at a path: nothing, another kind, or closed to us.
+
+    All others tell of a machine that fails, and then nobody knows what stands there.
+    """
+    kinds = (FileNotFoundError, NotADirectoryError, PermissionError, NotRegularError)
+    return isinstance(error, kinds) or error.errno in _ABOUT_PATHS
 
 
 class Tree:
