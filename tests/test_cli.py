@@ -452,7 +452,10 @@ def test_an_answer_that_found_no_room_is_no_answer() -> None:
     with Path("/dev/full").open("wb") as full:
         done = call("--help", stdout=full)
     assert done.returncode == 2
-    assert done.stderr == b"error: cannot write to standard output: No space left on device\n"
+    assert done.stderr == (
+        b"error: cannot write to standard output: No space left on device\n"
+        b"hint: see to where it leads (space, permissions), then run the same command again\n"
+    )
 
 
 @pytest.mark.rule("S46")

@@ -98,6 +98,9 @@ def _checked(invocation: Invocation, code: int) -> int:
     failure = invocation.streams.out.failure
     if failure is None or code not in (exit_codes.YES, exit_codes.NO):
         return code
-    fault = Fault(f"cannot write to standard output: {failure.strerror}")
+    fault = Fault(
+        f"cannot write to standard output: {failure.strerror}",
+        hint="see to where it leads (space, permissions), then run the same command again",
+    )
     _tell(invocation, [fault], wants_json=False)
     return exit_codes.CANNOT_JUDGE

@@ -437,7 +437,9 @@ def find_repository(start: Path, environ: Mapping[str, str]) -> Repository:
     Raises `UsageError`, `PlatformError` or `GitError`; what git itself says is quoted.
     """
     if not (os.path.isdir(start) and os.access(start, os.X_OK)):
-        raise UsageError(f"`{start}` is not a folder that can be entered")
+        raise UsageError(
+            f"`{start}` is not a folder that can be entered", hint="go to one that can be"
+        )
     if not _is_on_path("sh", environ):
         raise PlatformError("`sh` is not on PATH", hint="mend PATH; checks run through `sh -c`")
     answer = call(

@@ -32,6 +32,8 @@ _REQUIRED_CHECK_KEYS = ("run", "covers", "mutation")
 _NOWHERE = Place(0, 0)
 _A_CHECK = "a check is a table of its own: `[claims.NAME.checks.NAME]`"
 _PATCH_PATHS = "a mutation is named by its path below the top of the working tree"
+_PATCH_FILES = "a mutation is a file in the working tree; see to its path, permissions and disk"
+_READABLE = "it is a file that roxy must be able to read; see to its permissions and disk"
 _KINDS = {
     bool: "a boolean",  # before int, of which it is one
     str: "a string",
@@ -60,15 +62,15 @@ def read(root: int) -> Manifest:
     """
     survey = _survey(_text(root))
     patches: dict[str, bytes] = {}
-    troubles: dict[str, str] = {}
+    troubles: dict[str, tuple[str, str]] = {}
     for _, path in survey.mutations:
         if path not in patches and path not in troubles:
             try:
                 patches[path] = regular_file.read_inside(root, path.encode(), MAX_PATCH)
             except UnreadableFileError as error:
-                troubles[path] = f"patch `{path}` {error}"
+                troubles[path] = (f"patch `{path}` {error}", _PATCH_FILES)
     survey.findings.extend(
-        _Finding(key, troubles[path]) for key, path in survey.mutations if path in troubles
+        _Finding(key, *troubles[path]) for key, path in survey.mutations if path in troubles
     )
     survey.refuse_faults()
     return Manifest(survey.claims, patches)
@@ -82,7 +84,7 @@ def _text(root: int) -> str:
         what = f"there is no `{_FILE}` at the top of the working tree"
         raise ConfigError(what, hint=f"begin one with a claim; {_A_CHECK}") from error
     except UnreadableFileError as error:
-        raise ConfigError(f"`{_FILE}` {error}") from error
+        raise ConfigError(f"`{_FILE}` {error}", hint=_READABLE) from error
     except TomlError as error:
         raise _config_error([_unparsable(error)], None) from error
 

@@ -224,7 +224,11 @@ def _start(command: str, root: Path, env: Mapping[str, str]) -> _Started:
     except (OSError, ValueError) as error:
         os.close(gate)
         os.close(output)
-        raise ProcessError(f"cannot start `sh`: {error}") from error
+        why = isinstance(error, OSError) and error.strerror
+        raise ProcessError(
+            f"cannot start `sh`: {why or error}",
+            hint="see to permissions and limits (`ulimit -a`), then run the same command again",
+        ) from error
     finally:
         os.close(go)
         os.close(printed)
