@@ -118,6 +118,7 @@ class Journal:
             finally:
                 self._revive(entry, spares)
                 self._restore(entry, standing, patched)
+                self._look_at_restored(patched)
         if patched.deleted:
             raise ChangedMeanwhileError(patched.deleted)
 
@@ -284,9 +285,14 @@ class Journal:
         files.sync_folder(self._folder)
         for original in entry.files:
             files.remove(self._folder / original.copy)
+
+    def _look_at_restored(self, patched: Patched) -> None:
         for path in patched.restored:
-            with contextlib.suppress(OSError):
+            try:
                 patched.stats[path] = self._tree.stat(path)
+            except OSError as error:
+                if not is_about_path(error):
+                    raise _not_read(path, error) from error
 
     def _fault(self, original: Original, error: OSError | DiskError) -> Fault:
         reason = (isinstance(error, OSError) and error.strerror) or error
