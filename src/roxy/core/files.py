@@ -118,7 +118,7 @@ def create(path: Path) -> int:
 def unnamed(folder: Path) -> IO[bytes]:
     """Return a new file that has no name any more, to be written and read. Raises `DiskError`."""
     make_folder(folder)
-    path = folder / f"unnamed-{os.getpid()}"
+    path = folder / "unnamed"
     try:
         drop(path)
         fd = os.open(path, NEW & ~os.O_WRONLY | os.O_RDWR, 0o600)
