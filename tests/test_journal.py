@@ -1070,6 +1070,27 @@ def test_a_note_of_a_run_that_cannot_be_read_stops_roxy_before_it_restores(groun
     assert ground.path(PATH).read_bytes() == OLD
 
 
+@pytest.mark.rule("S29", "S33")
+def test_a_recovery_that_cannot_remove_the_journal_names_what_it_kept(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: Path) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), path)
+
+    ground.kill(ground.edit(PATH, NEW))
+    ground.path(PATH).write_bytes(FOREIGN)
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "rmtree", refuse)
+        with pytest.raises(DiskError) as raised:
+            ground.recover()
+    assert "journal" in raised.value.faults[0].what
+    (name,) = ground.kept()
+    place = ground.state / "kept" / os.fsdecode(name)
+    assert raised.value.faults[1].where == f"that is kept as `{place}`"
+    assert ground.path(PATH).read_bytes() == OLD
+    assert ground.recover() is None
+
+
 # ------------------------------------------------------------------- the order of things
 
 

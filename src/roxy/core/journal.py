@@ -460,7 +460,8 @@ class Journal:
     def recover(self, end_group: Callable[[Identity], bool]) -> Recovery | None:
         """Put back whatever a roxy that was killed left, and end its check first (S33).
 
-        None when there was nothing. Raises `RestoreError`, or what `end_group` raises.
+        None when there was nothing. Raises `RestoreError`, `DiskError` when all is back but the
+        journal cannot be removed, or what `end_group` raises.
         """
         if not files.is_there(self._folder):
             return None
@@ -469,13 +470,13 @@ class Journal:
         self.forget_run()
         entry = self._read_entry()
         patched = Patched()
-        if entry is not None:
-            try:
+        try:
+            if entry is not None:
                 self._restore(entry, entry.files, patched)
-            except RestoreError as error:
-                error.faults += tuple(map(_kept_fault, patched.kept))
-                raise
-        files.remove_folder(self._folder)
+            files.remove_folder(self._folder)
+        except (DiskError, RestoreError) as error:
+            error.faults += tuple(map(_kept_fault, patched.kept))
+            raise
         if entry is None and ended is None:
             return None
         return Recovery(
