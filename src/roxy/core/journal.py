@@ -20,7 +20,6 @@ from roxy.core.errors import DiskError, Fault, RestoreError
 from roxy.core.forward import next_mtime, seconds_to_pass, seconds_to_wait
 from roxy.core.journal_entry import JournalEntry, Original
 from roxy.core.outcome import Kept
-from roxy.core.processes import Identity
 from roxy.core.working_tree import NotRegularError, content_of, is_about_path
 
 if TYPE_CHECKING:
@@ -29,19 +28,10 @@ if TYPE_CHECKING:
 
     from roxy.core.attributes import Attributes
     from roxy.core.mutation import Edit
+    from roxy.core.processes import Identity
     from roxy.core.working_tree import Tree
 
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_UNUSABLE = (
-    OSError,
-    ValueError,
-    TypeError,
-    KeyError,
-    AttributeError,
-    OverflowError,
-    RecursionError,
-)
-"""What a file of the journal that is damaged, or that roxy did not write, can lead to."""
 
 
 class ChangedMeanwhileError(Exception):
@@ -465,10 +455,10 @@ class Journal:
         """
         if not files.is_there(self._folder):
             return None
-        who = self._running()
+        who = journal_entry.read_run(self._run)
         ended = who.pid if who is not None and end_group(who) else None
         self.forget_run()
-        entry = self._read_entry()
+        entry = journal_entry.read(self._entry)
         patched = Patched()
         try:
             if entry is not None:
@@ -484,37 +474,6 @@ class Journal:
             restored=tuple(sorted(set(patched.restored))),
             kept=tuple(patched.kept),
             ended_group=ended,
-        )
-
-    def _running(self) -> Identity | None:
-        try:
-            return Identity.from_json(json.loads(self._run.read_bytes()))
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise self._unreadable(self._run, str(error.strerror)) from error
-        except _UNUSABLE:
-            return None  # written whole or not at all: then no command was let go
-
-    def _read_entry(self) -> JournalEntry | None:
-        try:
-            data = self._entry.read_bytes()
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise self._unreadable(self._entry, str(error.strerror)) from error
-        try:
-            return journal_entry.parse(data)
-        except _UNUSABLE as error:
-            why = f"{type(error).__name__}: {error}"
-            raise self._unreadable(self._entry, why) from error
-
-    def _unreadable(self, path: Path, why: str) -> RestoreError:
-        return RestoreError(
-            f"the journal of an earlier roxy cannot be read: {why}",
-            where=f"`{path}`",
-            hint="the copies of the files it changed are beside it as `copy-0`, `copy-1`, ...: "
-            "put them back by hand, then remove the folder",
         )
 
 

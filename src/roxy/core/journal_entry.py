@@ -1,6 +1,7 @@
 """What the journal writes down of one patch before it damages anything, so that it all comes back.
 
 Version 1 of a file in JSON. Whoever reads it must be able to trust it, so nothing in it is guessed.
+Beside it is a note of the process that a check runs in.
 """
 
 from __future__ import annotations
@@ -9,15 +10,25 @@ import base64
 import json
 import re
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from roxy.core.attributes import Attributes
+from roxy.core.errors import RestoreError
+from roxy.core.processes import Identity
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _VERSION = 1
 _COPY = re.compile(r"copy-[0-9]+")
 _MODES = 0o7777
 _OWNERS = 2**32 - 1
 _TIMES = 2**62
+_UNUSABLE = (
+    *(OSError, ValueError, TypeError, KeyError),
+    *(AttributeError, OverflowError, RecursionError),
+)
+"""What a file of the journal that is damaged, or that roxy did not write, can lead to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +57,44 @@ class JournalEntry:
     files: tuple[Original, ...]
     folders: dict[bytes, int]
     """Permission bits of the folders that they are in."""
+
+
+def read(path: Path) -> JournalEntry | None:
+    """Return the entry, or None when there is none. Raises `RestoreError`."""
+    data = _read(path)
+    if data is None:
+        return None
+    try:
+        return parse(data)
+    except _UNUSABLE as error:
+        raise _unreadable(path, f"{type(error).__name__}: {error}") from error
+
+
+def read_run(path: Path) -> Identity | None:
+    """Return whose note is there, or None when there is no whole one. Raises `RestoreError`."""
+    data = _read(path)
+    try:
+        return None if data is None else Identity.from_json(json.loads(data))
+    except _UNUSABLE:
+        return None  # written whole or not at all: then no command was let go
+
+
+def _read(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise _unreadable(path, str(error.strerror)) from error
+
+
+def _unreadable(path: Path, why: str) -> RestoreError:
+    return RestoreError(
+        f"the journal of an earlier roxy cannot be read: {why}",
+        where=f"`{path}`",
+        hint="the copies of the files it changed are beside it as `copy-0`, `copy-1`, ...: "
+        "put them back by hand, then remove the folder",
+    )
 
 
 def dump(entry: JournalEntry) -> bytes:
