@@ -1294,6 +1294,28 @@ def test_an_edit_made_after_a_file_was_put_back_and_roxy_killed_is_not_lost(
     assert ground.leftovers() == []
 
 
+@pytest.mark.rule("S29", "S33")
+def test_whenever_recover_is_killed_over_such_edits_the_next_one_still_ends_well() -> None:
+    def run(crash: Faults) -> bool:
+        with workshop("plain") as (top, _):
+            ground = lay(Ground.make(top / "ground"))
+            put_back_and_die(ground)
+            _append(ground)
+            _replace(ground)
+            last = ground.path(PATH).read_bytes()
+            copied = (ground.state / "journal/copy-0").read_bytes()
+            with crash.at_work(), contextlib.suppress(Killed):
+                ground.recover()
+            if crash.fired:
+                ground.recover()
+            assert {last, copied} <= everything_on_disk(ground)
+            assert ground.path(PATH).read_bytes() == last
+            assert ground.leftovers() == []
+        return crash.fired
+
+    assert crashes(run) > 10
+
+
 @pytest.mark.rule("S33")
 def test_recover_ends_what_still_runs_before_it_puts_anything_back(ground: Ground) -> None:
     who = Identity(12345, "678", "boot")

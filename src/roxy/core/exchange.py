@@ -9,11 +9,11 @@ import sys
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from roxy.core.files import NO_LINKS
+
 if TYPE_CHECKING:
     from pathlib import Path
 
-NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.ENOSYS})
-"""What a file system answers that cannot give a file one more name."""
 _NO_SUCH_RENAME = frozenset({errno.EINVAL, errno.ENOSYS, errno.ENOTSUP})
 
 

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 """Flags that make a file, and never open one that is there."""
+NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.ENOSYS})
+"""What a file system answers that cannot give a file one more name."""
 _ANEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -172,6 +174,23 @@ def rename(old: Path, new: Path) -> None:
         os.rename(old, new)
     except OSError as error:
         raise _disk_error("rename", old, error) from error
+
+
+def keep_as(path: Path, kept: Path) -> None:
+    """Give one of roxy's own files a second name, lastingly; only that, where it can have one.
+
+    Raises `DiskError`.
+    """
+    try:
+        try:
+            os.link(path, kept)
+        except OSError as error:
+            if error.errno not in NO_LINKS:
+                raise
+            os.rename(path, kept)
+    except OSError as error:
+        raise _disk_error("keep", path, error) from error
+    sync_folder(kept.parent)
 
 
 def sync_folder(path: Path) -> None:

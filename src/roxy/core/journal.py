@@ -352,7 +352,7 @@ class Journal:
         if held != copied:
             kept = Kept(original.path, self._new_place(original.path))
             files.make_folder(self._kept, lasting=True)
-            files.rename(copy, kept.place)
+            files.keep_as(copy, kept.place)  # it stays: who is killed now gets here again
             patched.kept.append(kept)
 
     def _is_as_it_was(self, original: Original) -> bool:

@@ -12,8 +12,17 @@ import shutil
 import stat
 from typing import TYPE_CHECKING
 
-from roxy.core.exchange import NO_LINKS, Rename, exchange, partial, rename_at
-from roxy.core.files import NEW, copy_in, drop, make_folder, sync_folder, sync_names, write_all
+from roxy.core.exchange import Rename, exchange, partial, rename_at
+from roxy.core.files import (
+    NEW,
+    NO_LINKS,
+    copy_in,
+    drop,
+    make_folder,
+    sync_folder,
+    sync_names,
+    write_all,
+)
 from roxy.core.working_tree import BLOCK, READ, NotRegularError
 
 if TYPE_CHECKING:
