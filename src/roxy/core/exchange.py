@@ -9,7 +9,7 @@ import sys
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from roxy.core.files import NO_LINKS
+from roxy.core.files import NO_LINKS, sync_above
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -58,9 +58,11 @@ def _in_steps(staging: Path, folder: int, name: bytes) -> bool:
     os.rename(staging, new)
     try:
         os.rename(name, staging, src_dir_fd=folder)
-        displaced = True
     except FileNotFoundError:
         displaced = False
+    else:
+        displaced = True
+        sync_above(staging)  # or a power cut could leave the new file's name without the old one's
     try:
         os.link(new, name, dst_dir_fd=folder)  # not over what somebody saves there right now
     except OSError as error:

@@ -205,8 +205,17 @@ def sync_folder(path: Path) -> None:
         raise _disk_error("sync the folder", path, error) from error
 
 
+def sync_above(path: Path) -> None:
+    """Make the names last in the folder that `path` is in. Raises `OSError`."""
+    fd = os.open(path.parent, FOLDER)
+    try:
+        sync_names(fd)
+    finally:
+        os.close(fd)
+
+
 def sync_names(folder: int) -> None:
-    """Make the names in an open folder last. Raises `OSError`."""
+    """Make the names in an open folder last, and its mode. Raises `OSError`."""
     try:
         os.fsync(folder)
     except OSError as error:

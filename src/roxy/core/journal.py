@@ -127,6 +127,7 @@ class Journal:
                 self._note_folders(edit.path, folders)
             except OSError as error:
                 raise _not_read(edit.path, error) from error
+        files.sync_folder(self._folder)  # the copies have names that last before the entry has
         entry = JournalEntry(check, tuple(originals), folders)
         files.write(self._entry, journal_entry.dump(entry), lasting=True)
         return entry
@@ -354,6 +355,7 @@ class Journal:
             files.make_folder(self._kept, lasting=True)
             files.keep_as(copy, kept.place)  # it stays: who is killed now gets here again
             patched.kept.append(kept)
+        tree_writer.sync_folder_in(self._tree, os.path.dirname(original.path))
 
     def _is_as_it_was(self, original: Original) -> bool:
         """Say whether a file was never touched, which is so after a kill before the first write."""

@@ -6,6 +6,7 @@ what to write; this module makes it atomic and lasting.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import shutil
@@ -19,11 +20,12 @@ from roxy.core.files import (
     copy_in,
     drop,
     make_folder,
+    sync_above,
     sync_folder,
     sync_names,
     write_all,
 )
-from roxy.core.working_tree import BLOCK, READ, NotRegularError
+from roxy.core.working_tree import BLOCK, FOLDER, READ, NotRegularError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -70,6 +72,11 @@ def place(
         displaced = _overwrite(folder, name, source, attributes, mtime, staging)
     sync_names(folder)
     return displaced
+
+
+def sync_folder_in(tree: Tree, folder: bytes) -> None:
+    """Make the names in a folder of the tree last. Raises `OSError`."""
+    sync_names(tree.folder(folder))
 
 
 def put_back(tree: Tree, path: bytes, staging: Path) -> bool:
@@ -169,6 +176,7 @@ def _copy_aside(folder: int, name: bytes, seen: os.stat_result, staging: Path) -
         os.close(source)
     os.utime(partial(staging), ns=(seen.st_atime_ns, seen.st_mtime_ns))
     os.rename(partial(staging), staging)
+    sync_above(staging)  # the only copy there is, should somebody have saved something
 
 
 def _create_instead(folder: int, name: bytes) -> int:
@@ -208,9 +216,29 @@ def make_folder_in(tree: Tree, folder: bytes) -> None:
 
 
 def set_folder_mode(tree: Tree, folder: bytes, mode: int) -> None:
-    """Change the permission bits of a folder of the tree, whatever they are. Raises `OSError`."""
+    """Change the permission bits of a folder of the tree, whatever they are, lastingly.
+
+    Raises `OSError`.
+    """
     above, name = os.path.split(folder)
-    _chmod(tree.folder(above), name, mode)
+    fd = tree.folder(above)
+    with contextlib.ExitStack() as stack:
+        # A folder has to be readable to be synced, which it may be only before or only after.
+        opened = _open_folder(fd, name, stack)
+        _chmod(fd, name, mode)
+        if opened is None:
+            opened = _open_folder(fd, name, stack)
+        if opened is not None:
+            sync_names(opened)
+
+
+def _open_folder(above: int, name: bytes, stack: contextlib.ExitStack) -> int | None:
+    try:
+        fd = os.open(name, FOLDER, dir_fd=above)
+    except PermissionError:
+        return None
+    stack.callback(os.close, fd)
+    return fd
 
 
 def open_up(tree: Tree, path: bytes) -> None:
@@ -269,8 +297,9 @@ def _move(folder: int, name: bytes, to: Path) -> None:
 
 
 def _carry_aside(path: Path, to: Path) -> None:
-    """Move across devices: the copy is whole before the first byte of the original goes."""
+    """Move across devices: the copy is there to stay before the first byte of the original goes."""
     _copy(path, to)
+    sync_above(to)
     if stat.S_ISDIR(path.lstat().st_mode):
         shutil.rmtree(path)
     else:
