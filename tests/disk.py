@@ -420,8 +420,7 @@ class Cut:
                 del self._dress.get(op.thing, [])[:-1]
         for held in self._data.values():
             if len(held) > 1:
-                half, zeros = held[-1][: len(held[-1]) // 2], b"\0" * len(held[-1])
-                held[:] = dict.fromkeys([*held, half, zeros])
+                held[:] = dict.fromkeys([*held, *_torn(held[-1])])
         for worn in self._dress.values():
             worn[:] = dict.fromkeys(worn)
         self._loose = list(self._find_loose())
@@ -437,18 +436,37 @@ class Cut:
                 elif len(late) == len(folders):
                     yield index, -1
 
-    def states(self, limit: int) -> Iterator[State]:
-        """Give states that the disk may be in: all, or if there are more than `limit`, a choice."""
+    def states(self, limit: int, *, only_new: bool = False) -> Iterator[State]:
+        """Give states that the disk may be in: all, or if there are more than `limit`, a choice.
+
+        If `only_new`, none that the power could have left one operation earlier.
+        """
         data = {number: held for number, held in self._data.items() if len(held) > 1}
         dress = {number: worn for number, worn in self._dress.items() if len(worn) > 1}
+        new: list[Part] = []
+        if only_new:
+            latest = self.disk.ops[self.at - 1]
+            if isinstance(latest, Synced):
+                return
+            if isinstance(latest, Wrote):
+                data[latest.thing] = _torn(latest.data)
+            elif isinstance(latest, Dressed):
+                dress[latest.thing] = [latest.dress]
+            else:
+                new = [part for part in self._loose if part[0] == self.at - 1]
         count = 2 ** len(self._loose)
         count *= math.prod(map(len, [*data.values(), *dress.values()]))
-        for choice in self._all(data, dress) if count <= limit else self._some(data, dress, limit):
+        choices = self._all if count <= limit else self._some
+        for choice in choices(data, dress, new, limit):
             yield self._state(choice)
 
-    def _all(self, data: Versions[bytes], dress: Versions[Dress]) -> Iterator[Choice]:
+    def _all(
+        self, data: Versions[bytes], dress: Versions[Dress], new: list[Part], _limit: int
+    ) -> Iterator[Choice]:
         for size in range(len(self._loose) + 1):
             for parts in itertools.combinations(self._loose, size):
+                if new and not set(new) & set(parts):
+                    continue
                 for held in itertools.product(*data.values()):
                     for worn in itertools.product(*dress.values()):
                         yield Choice(
@@ -457,18 +475,19 @@ class Cut:
                             dict(zip(dress, worn, strict=True)),
                         )
 
-    def _some(self, data: Versions[bytes], dress: Versions[Dress], limit: int) -> Iterator[Choice]:
-        """Give none and all, each alone and all but each, as it came, and others by chance."""
-        loose = self._loose
-        telling = [[], loose, *([one] for one in loose)]
-        telling += [[two for two in loose if two != one] for one in loose]
-        telling += [loose[:end] for end in range(2, len(loose))]
+    def _some(
+        self, data: Versions[bytes], dress: Versions[Dress], new: list[Part], limit: int
+    ) -> Iterator[Choice]:
+        """Give none and all, all but each, each alone, and others by chance; with what is new."""
+        old = [part for part in self._loose if part not in new]
+        telling = [[], old]
+        telling += [[two for two in old if two != one] for one in reversed(old)]
+        telling += [[one] for one in reversed(old)]
         chance = random.Random(self.at)  # noqa: S311 - the same ones each time
-        chance.shuffle(telling)
-        by_chance = ([one for one in loose if chance.getrandbits(1)] for _ in itertools.count())
+        by_chance = ([one for one in old if chance.getrandbits(1)] for _ in itertools.count())
         for parts in itertools.islice(itertools.chain(telling, by_chance), limit):
             yield Choice(
-                frozenset(parts),
+                frozenset([*parts, *chance.sample(new, chance.randint(1, len(new)) if new else 0)]),
                 {number: chance.choice(held) for number, held in data.items()},
                 {number: chance.choice(worn) for number, worn in dress.items()},
             )
@@ -522,6 +541,11 @@ class Cut:
 
         walk(TOP, b"")
         return tuple(found)
+
+
+def _torn(data: bytes) -> list[bytes]:
+    """Return what may be there of data that was not synced: all, half, or the size alone."""
+    return list(dict.fromkeys([data, data[: len(data) // 2], b"\0" * len(data)]))
 
 
 def lay_out(state: State, folder: Path) -> None:
