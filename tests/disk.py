@@ -203,6 +203,11 @@ class Recorder(Faults):
             self.save(path / "work", FOREIGN)
         self.ops.append(Synced(self._number(path.parent)))
 
+    def remove(self, path: Path) -> None:
+        """Remove a folder with all that is in it, lastingly."""
+        self._rmtree(None, path)
+        self.ops.append(Synced(self._number(path.parent)))
+
     # --------------------------------------------------------------- noting
 
     def step(self, name: str, do: Callable[..., Any], *arguments: Any, **options: Any) -> Any:

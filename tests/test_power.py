@@ -20,6 +20,7 @@ from disk import FOREIGN, Cut, Recorder, lay_out
 from ground import Clock, Ground, Killed, Meddler, refuse_flags
 from roxy.core import exchange, files, lockfile, recorder, tree_writer
 from roxy.core.events import CheckFinished, RunStarted
+from roxy.core.journal import ChangedMeanwhileError
 from roxy.core.model import Check, Result
 from roxy.core.outcome import Outcome, Phase
 from roxy.core.receipts import ReceiptKeeper, find_basis, past_seconds
@@ -257,6 +258,21 @@ def test_the_mode_of_a_folder_outlasts_a_power_cut(bench: Bench) -> None:
     with bench.disk.at_work():
         bench.cycle(lambda: bench.disk.chmod(bench.ground.path(b"src/deep"), 0o700))
     bench.cut(bench.all_back)
+
+
+@pytest.mark.rule("S28", "S33")
+def test_a_folder_that_was_made_anew_outlasts_a_power_cut(bench: Bench) -> None:
+    with bench.disk.at_work():
+        bench.cycle(lambda: bench.disk.remove(bench.ground.path(b"src/deep/down")))
+    bench.cut(bench.all_back)
+
+
+@pytest.mark.rule("S29", "S33")
+def test_a_file_given_back_to_who_saved_it_outlasts_a_power_cut(bench: Bench) -> None:
+    meddler = Meddler(bench.save)
+    with bench.disk.at_work(), meddler.at_work(), pytest.raises(ChangedMeanwhileError):
+        bench.cycle()
+    bench.cut(bench.edits_are_there)
 
 
 @pytest.mark.rule("S29", "S33")
