@@ -103,7 +103,7 @@ class Traced:
         os.utime(self.project.root / "src/greeting.txt", (LONG_AGO, LONG_AGO))
 
     def calls(self) -> list[Call]:
-        """Return the calls from where roxy begins to write, but for those that load code."""
+        """Return the calls from where roxy begins to write, but for code and for processes."""
         code, told = self.verify(CALLS)
         assert code == 0, told
         numbers: Counter[str] = Counter()
@@ -113,7 +113,8 @@ class Traced:
                 numbers[call[1]] += 1
                 if found or "exclusive.lock" in line:
                     found.append(Call(call[1], numbers[call[1]], line))
-        return [call for call in found if ".py" not in call.line and "/lib/" not in call.line]
+        others = (".py", "/lib/", '"/proc')
+        return [call for call in found if not any(other in call.line for other in others)]
 
 
 @pytest.fixture
