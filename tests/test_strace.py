@@ -152,7 +152,8 @@ def test_a_verify_whose_system_calls_end_it_or_fail_loses_nothing(traced: Traced
         code, told = traced.verify([call.name], f"{call.name}:{how}:when={call.number}")
         at = f"{how} at {call}: {code}\n{told}"
         codes[code] += 1
-        assert code in ([-9, 0] if how == "signal=KILL" else [0, 2]), at
+        # A covered file that cannot be read rejects its check, so the answer may also be no.
+        assert code in ([-9, 0] if how == "signal=KILL" else [0, 1, 2]), at
         assert "a bug in roxy" not in told, at
         if ALL:
             assert project.roxy("status").code == 0, at
