@@ -166,7 +166,7 @@ class Project:
         """Return kind, mode and content of everything in the tree but `.git` and roxy.lock."""
         found = {}
         for folder, names, files in os.walk(self.root):
-            if folder == str(self.root):
+            if folder == str(self.root) and ".git" in names:  # a file in a linked worktree
                 names.remove(".git")
             for name in (*names, *files):
                 path = Path(folder, name)
