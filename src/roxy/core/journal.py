@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from roxy.core.working_tree import Tree
 
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_GONE = (FileNotFoundError, NotADirectoryError)
 
 
 class ChangedMeanwhileError(Exception):
@@ -209,6 +210,8 @@ class Journal:
         except (FileExistsError, NotRegularError) as error:
             raise ChangedMeanwhileError([original.path]) from error
         except OSError as error:
+            if isinstance(error, _GONE) and self._tree.look(original.path) is None:
+                raise ChangedMeanwhileError([original.path]) from error
             raise DiskError(
                 f"cannot write `{_text(original.path)}`: {error.strerror}",
                 hint="roxy puts a mutation into the file itself and needs to write it",
@@ -297,8 +300,17 @@ class Journal:
         """Make one file what it was, whatever stands in its place now."""
         folder = os.path.dirname(original.path)
         try:
-            self._clear_the_way(folder, folders, patched)
-            self._exchange_back(original, patched)
+            for left in reversed(range(tree_writer.OFTEN_ENOUGH)):
+                try:
+                    self._clear_the_way(folder, folders, patched)
+                    self._exchange_back(original, patched)
+                except (*_GONE, FileExistsError):  # a folder on the way, at this very moment
+                    if not left:
+                        raise
+                    patched.deleted.append(original.path)
+                    self._tree.forget()
+                else:
+                    return
         finally:
             self._settle_folders(folder, folders)
 
