@@ -65,7 +65,9 @@ class Editor:
         missing = self.wanted - there
         if not missing:
             return set()
-        objects = self.project.git("cat-file", "--batch-all-objects", "--batch").encode()
+        objects = subprocess.check_output(
+            ["git", "cat-file", "--batch-all-objects", "--batch"], cwd=self.project.root
+        )
         return {one for one in missing if one[1] not in objects}
 
 
