@@ -129,6 +129,9 @@ REPORTS = {
     "interrupted-at-once": a_report(
         an_entry(WEB), an_entry(IOS, State.STALE), descriptions={}, interrupted=2
     ),
+    "edited-after-a-kill": a_report(
+        an_entry(WEB), kept=(Kept(b"src/a\xff b.py", Path("/repo/.git/roxy/kept/1")),)
+    ),
     "lock-agrees": a_report(tried(WEB), lock_differences=()),
     "lock-differs": a_report(
         tried(WEB), tried(IOS), lock_differences=("`login/ios` is missing", f"`{HOSTILE}` is extra")

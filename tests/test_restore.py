@@ -147,7 +147,19 @@ def test_an_edit_made_after_a_kill_is_kept_and_named(stage: Stage) -> None:
     assert f"`{kept}`" in done.err
     assert "`src/greeting.txt` held something else" in done.err
     assert done.json["schema"] == "roxy.report/1"
+    assert done.json["kept"] == [{"path": "src/greeting.txt", "place": str(kept)}]
+    assert stage.project.roxy("status", "--json").json["kept"] == []
     assert tree(stage.project) == stage.before
+
+
+@pytest.mark.rule("S29", "S33", "S47")
+def test_verify_too_reports_an_edit_that_was_made_after_a_kill(stage: Stage) -> None:
+    stage.kill_in_run(2)
+    stage.project.write("src/greeting.txt", FOREIGN)
+    done = stage.project.roxy("verify", "--json")
+    (kept,) = (stage.project.state / "kept").iterdir()
+    assert done.json["kept"] == [{"path": "src/greeting.txt", "place": str(kept)}]
+    assert [check["kept"] for check in done.json["checks"]] == [[]]
 
 
 KILL_AT = """

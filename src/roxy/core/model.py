@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from roxy.core.outcome import Outcome
+    from roxy.core.outcome import Kept, Outcome
 
 MANIFEST = b"roxy.toml"
 LOCKFILE = b"roxy.lock"
@@ -111,3 +111,5 @@ class Report(NamedTuple):
     """The signal that ended the command early."""
     lock_differences: tuple[str, ...] | None = None
     """`--locked` only: what roxy.lock has missing, extra or other (S50), one line each."""
+    kept: tuple[Kept, ...] = ()
+    """What was in the way when the files of a roxy that was killed were put back first (S33)."""

@@ -35,6 +35,8 @@ class Session:
         self.tree = tree
         self.digests = digests
         self.interrupts = interrupts
+        self.kept: tuple[Kept, ...] = ()
+        """What was in the way when a killed roxy's files were put back (S29)."""
 
     @cached_property
     def journal(self) -> Journal:
@@ -71,8 +73,10 @@ def open_session(
         session = Session(repository, tree, Digests(tree, interrupts), interrupts)
         try:
             if files.is_there(repository.state / "journal"):
-                for line in _in_words(session.journal.recover(_end_group)):
+                recovery = session.journal.recover(_end_group)
+                for line in _in_words(recovery):
                     tell(line)
+                session.kept = recovery.kept if recovery is not None else ()
             yield session
         finally:
             if "journal" in vars(session):

@@ -62,7 +62,7 @@ def _take_stock(session: Session) -> Stock:
         remarks.append(
             f"covered files that git tracks are not on the disk, {count} of them: {names}"
         )
-    return Stock(Report(entries, descriptions(manifest)), tuple(remarks))
+    return Stock(Report(entries, descriptions(manifest), kept=session.kept), tuple(remarks))
 
 
 def descriptions(manifest: Manifest) -> dict[str, str | None]:

@@ -215,7 +215,7 @@ def verify(
         work = _work(session, names, everything=everything)
     manifest, trouble = session.manifest, work.trouble
     recorder = Recorder(session.tree, session.repository.state, work.lock.only(manifest.checks))
-    tally = _Tally(manifest, work)
+    tally = _Tally(manifest, work, session.kept)
     listeners: list[Emit] = [tally] if locked else [recorder, tally]
 
     def begin() -> None:
@@ -363,9 +363,10 @@ def _refuse_unreadable(manifest: Manifest, jobs: Sequence[Check], place: Workspa
 class _Tally:
     """Listens for results and adds them up."""
 
-    def __init__(self, manifest: Manifest, work: _Work) -> None:
+    def __init__(self, manifest: Manifest, work: _Work, kept: tuple[Kept, ...]) -> None:
         self._manifest = manifest
         self._work = work
+        self._kept = kept
         self._outcomes: dict[str, Outcome] = {}
         self.lock = Lockfile()
         """What these results alone prove."""
@@ -386,6 +387,7 @@ class _Tally:
             descriptions=descriptions(self._manifest),
             interrupted=interrupted,
             lock_differences=lock_differences,
+            kept=self._kept,
         )
 
     def _entry(self, check: Check) -> Entry:

@@ -43,6 +43,7 @@ def document(report: Report) -> str:
                 if report.lock_differences is None
                 else [without_surrogates(line) for line in report.lock_differences]
             ),
+            "kept": [_kept(kept) for kept in report.kept],
         }
     )
 
