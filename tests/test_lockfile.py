@@ -227,7 +227,7 @@ def test_read_takes_the_file_at_the_top_and_none_is_no_evidence(tmp_path: Path) 
         ("dangling", "`roxy.lock` is a symbolic link"),
         ("FIFO", "`roxy.lock` is a FIFO"),
         ("directory", "`roxy.lock` is a directory"),
-        ("large", "`roxy.lock` is larger than 16 MiB"),
+        ("large", "`roxy.lock` is larger than 6 MiB"),
     ],
 )
 def test_what_is_no_lockfile_is_refused_without_waiting(

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from roxy.core.model import Check
     from roxy.core.working_tree import Stamp, Tree
 
+_EXPLAINED = 100
+"""Globs without a file of which is told why, since git is asked about each."""
+_NO_HINT = "mend the glob, or take it out"
+
 
 class Coverage(NamedTuple):
     """The covered files of some checks, as git and the disk list them now."""
@@ -85,19 +89,22 @@ def _refuse_idle(
     matching: Mapping[str, Sequence[bytes]],
 ) -> None:
     """Raise for each glob of each check that matches nothing (S14)."""
-    faults = [
-        _no_match(repository, tree, check, glob.parse(text))
-        for check in checks
-        for text in check.covers
-        if not matching[text]
+    idle = [
+        (check, glob.parse(text)) for check in checks for text in check.covers if not matching[text]
     ]
-    if faults:
-        raise ConfigError.of(faults)
+    if idle:
+        raise ConfigError.of(
+            [
+                _no_match(check, one, *_why_no_match(repository, tree, one))
+                if number < _EXPLAINED
+                else _no_match(check, one)
+                for number, (check, one) in enumerate(idle)
+            ]
+        )
 
 
-def _no_match(repository: Repository, tree: Tree, check: Check, one: Glob) -> Fault:
+def _no_match(check: Check, one: Glob, why: str = "", hint: str = _NO_HINT) -> Fault:
     """Say that a glob matches nothing, and why as far as that can be told."""
-    why, hint = _why_no_match(repository, tree, one)
     return Fault(
         f"the glob `{one.text}` matches no file{why}",
         where=f"roxy.toml, check `{check.id}`",
@@ -117,7 +124,7 @@ def _why_no_match(repository: Repository, tree: Tree, one: Glob) -> tuple[str, s
     if any(one.matches(path) for path in repository.ignored_files(one.prefixes)):
         return ", only files that git ignores", "cover the sources that they are made from"
     near = glob.near_miss(one, repository.files([b""]))
-    return "", near or "mend the glob, or take it out"
+    return "", near or _NO_HINT
 
 
 class _There(Enum):

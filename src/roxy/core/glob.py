@@ -63,6 +63,13 @@ class Glob:
         sources = [_translate(components, self.text) for components in self._alternatives]
         return re.compile(rf"(?:{'|'.join(sources)})\Z", re.DOTALL)
 
+    @property
+    def size(self) -> int:
+        """Characters that it takes to say what it means, with all braces written out."""
+        if not self.is_plain:
+            return len(self.pattern.pattern)
+        return sum(len(component) for one in self._alternatives for component in one)
+
     def matches(self, path: bytes) -> bool:
         """Whether the glob means `path`, which is relative to the top of the working tree."""
         return self.pattern.match(decode(path)) is not None

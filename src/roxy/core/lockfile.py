@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from roxy.core.toml_outline import Key
 
 VERSION = 1
-MAX_LOCKFILE = 16 * MEBIBYTE
+MAX_LOCKFILE = 6 * MEBIBYTE
 
 _FILE = LOCKFILE.decode()
 _HEADER = "# Written by `roxy verify` from what it proved. Do not edit it by hand.\n"

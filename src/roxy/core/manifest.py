@@ -21,8 +21,12 @@ if TYPE_CHECKING:
     from roxy.core.errors import RoxyError
     from roxy.core.toml_outline import Key, Outline, Repeat
 
-MAX_MANIFEST = 8 * MEBIBYTE
+MAX_MANIFEST = 2 * MEBIBYTE
 MAX_PATCH = 32 * MEBIBYTE
+MAX_PATCHES = 64 * MEBIBYTE
+"""Of all patches together, since all are held at once."""
+MAX_PATTERNS = MEBIBYTE
+"""Characters of all that the globs of one manifest mean, once their braces are written out."""
 
 _FILE = MANIFEST.decode()
 _TOP_KEYS = ("claims",)
@@ -63,12 +67,20 @@ def read(root: int) -> Manifest:
     survey = _survey(_text(root))
     patches: dict[str, bytes] = {}
     troubles: dict[str, tuple[str, str]] = {}
+    room = MAX_PATCHES
     for _, path in survey.mutations:
         if path not in patches and path not in troubles:
             try:
                 patches[path] = regular_file.read_inside(root, path.encode(), MAX_PATCH)
             except UnreadableFileError as error:
                 troubles[path] = (f"patch `{path}` {error}", _PATCH_FILES)
+                continue
+            room -= len(patches[path])
+            if room < 0:
+                size = f"{MAX_PATCHES // MEBIBYTE} MiB"
+                what = f"the patches up to `{path}` are together larger than {size}"
+                troubles[path] = (what, "a mutation needs no more than the lines that it changes")
+                break
     survey.findings.extend(
         _Finding(key, *troubles[path]) for key, path in survey.mutations if path in troubles
     )
@@ -192,6 +204,8 @@ class _Reader:
         self._findings = findings
         self._excused = set(torn)
         """Keys below which something may be missing: another fault accounts for it."""
+        self._globs: set[str] = set()
+        self._room = MAX_PATTERNS
 
     def claims(self, document: dict[str, Any]) -> Iterator[Claim]:
         self._refuse_keys((), document, _TOP_KEYS)
@@ -231,11 +245,21 @@ class _Reader:
     def _covers(self, key: Key, table: dict[str, Any]) -> tuple[str, ...]:
         covers = self._strings(key, table, "covers")
         for key_of_glob, text in covers:
-            try:
-                glob.parse(text)
-            except glob.GlobError as error:
-                self._note(key_of_glob, f"glob {error}", error.hint)
+            if text not in self._globs and self._room >= 0:
+                self._glob(key_of_glob, text)
         return tuple(text for _, text in covers)
+
+    def _glob(self, key: Key, text: str) -> None:
+        try:
+            parsed = glob.parse(text)
+        except glob.GlobError as error:
+            self._note(key, f"glob {error}", error.hint)
+            return
+        self._globs.add(text)
+        self._room -= parsed.size
+        if self._room < 0:
+            what = f"the globs up to `{text}` mean too much together"
+            self._note(key, what, "use `*` and `**` instead of long lists in braces")
 
     def _mutations(self, key: Key, table: dict[str, Any]) -> tuple[str, ...]:
         paths = self._strings(key, table, "mutation", or_one=True)
@@ -319,7 +343,7 @@ class _Reader:
 
     def _note_missing(self, key: Key, what: str, hint: str | None = None) -> None:
         """Note that nothing has `key`, unless that is owed to a fault already noted."""
-        if not any(key[: len(excused)] == excused for excused in self._excused):
+        if not any(key[:length] in self._excused for length in range(1, len(key) + 1)):
             self._note(key, what, hint)
 
     def _note(self, key: Key, what: str, hint: str | None = None) -> None:

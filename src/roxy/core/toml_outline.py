@@ -12,10 +12,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from roxy.core.toml_text import Place, normal, place_of
+from roxy.core.toml_text import Lines, normal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+    from roxy.core.toml_text import Place
 
 Key = tuple[str | int, ...]
 """The way to a value from the top of the document: names in tables, numbers in lists."""
@@ -36,6 +38,8 @@ _STRING_STOPS = {
     "'''": re.compile(r"'''"),
 }
 _QUOTES_BEFORE_END = re.compile(r"\"{1,2}|'{0,2}")
+_MOST_PARTS = 2_000_000
+"""Names and numbers in all keys that are noted, more than any sound file has; it bounds memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +62,13 @@ class Outline:
     text: str
     repeats: tuple[Repeat, ...]
     _offsets: Mapping[Key, int]
+    _lines: Lines
 
     def place(self, key: Key) -> Place | None:
         """Return where the last name of `key` stands, or else what it would stand in."""
         while key and key not in self._offsets:
             key = key[:-1]
-        return place_of(self.text, self._offsets[key]) if key else None
+        return self._lines.place(self._offsets[key]) if key else None
 
     def text_without_repeats(self) -> str:
         """Return the text with blanks for each repeat, so that nothing else changes its place."""
@@ -80,7 +85,9 @@ def outline(text: str) -> Outline:
     """Return where the keys of `text` stand; for one that is repeated, where it stands first."""
     scanner = _Scanner(normal(text))
     scanner.scan()
-    return Outline(scanner.text, tuple(scanner.repeats), scanner.implied | scanner.declared)
+    return Outline(
+        scanner.text, tuple(scanner.repeats), scanner.implied | scanner.declared, scanner.lines
+    )
 
 
 class _LostError(Exception):
@@ -92,11 +99,13 @@ class _Scanner:
 
     def __init__(self, text: str) -> None:
         self.text = text
+        self.lines = Lines(text)
         self.repeats: list[Repeat] = []
         self.declared: dict[Key, int] = {}
         self.implied: dict[Key, int] = {}
         """Tables that are only named on the way to something in them."""
         self._at = 0
+        self._room = _MOST_PARTS
         self._lengths: dict[Key, int] = {}
         """Of each list of tables, as `[[name]]` makes them, so far."""
         self._is_repeat = False
@@ -117,7 +126,7 @@ class _Scanner:
         self._take(_CLOSING)
         self._take(_LINE_END)
         if is_list:
-            self.implied.setdefault(key, offset)
+            self._note(self.implied, key, offset)
             self._lengths[key] = self._lengths.get(key, 0) + 1
             key = self._latest(key)
         with self._noted(key, offset, start, is_table=True):
@@ -145,8 +154,7 @@ class _Scanner:
             if not self.text.startswith(".", self._at):
                 return key, name.start(1)
             self._at += 1
-            if not self._is_repeat:
-                self.implied.setdefault(key, name.start(1))
+            self._note(self.implied, key, name.start(1))
             key = self._latest(key)
 
     def _value(self, key: Key) -> None:
@@ -165,8 +173,7 @@ class _Scanner:
         self._take(_GAP)
         number = 0
         while not self.text.startswith("]", self._at):
-            if not self._is_repeat:
-                self.declared[(*key, number)] = self._at
+            self._note(self.declared, (*key, number), self._at)
             self._value((*key, number))
             self._take(_GAP)
             self._take(_COMMA)
@@ -201,15 +208,26 @@ class _Scanner:
     @contextmanager
     def _noted(self, key: Key, offset: int, start: int, *, is_table: bool) -> Iterator[None]:
         """Note a key that is declared at `offset`, and that what follows is its value."""
-        first = offset if self._is_repeat else self.declared.setdefault(key, offset)
+        first = self._note(self.declared, key, offset)
         if first == offset:
             yield
             return
         self._is_repeat = True
         yield
         self._is_repeat = False
-        places = place_of(self.text, offset), place_of(self.text, first)
+        places = self.lines.place(offset), self.lines.place(first)
         self.repeats.append(Repeat(key, *places, is_table, start, self._at))
+
+    def _note(self, notes: dict[Key, int], key: Key, offset: int) -> int:
+        """Note where a key stands, unless it is noted or within a repeat; return what then holds."""
+        if self._is_repeat:
+            return offset
+        if key not in notes:
+            self._room -= len(key)
+            if self._room < 0:
+                raise _LostError
+            notes[key] = offset
+        return notes[key]
 
     def _latest(self, key: Key) -> Key:
         """Return the key of the table that a name means: in a list of tables, the last so far."""

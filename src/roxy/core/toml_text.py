@@ -9,6 +9,7 @@ from __future__ import annotations
 import codecs
 import re
 import tomllib
+from bisect import bisect_right
 from typing import Any, NamedTuple
 
 _COMPLAINT = r"(?s)(.*) \(at (?:line (\d+), column (\d+)|end of document)\)"
@@ -97,6 +98,18 @@ def normal(text: str) -> str:
 def place_of(text: str, offset: int) -> Place:
     """Return the place of the character at `offset` in `text`, which is `normal`."""
     return Place(text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset))
+
+
+class Lines:
+    """The lines of one `normal` text, which tell the place of any character at once."""
+
+    def __init__(self, text: str) -> None:
+        self._starts = [0, *(match.end() for match in re.finditer("\n", text))]
+
+    def place(self, offset: int) -> Place:
+        """Return the place of the character at `offset`."""
+        line = bisect_right(self._starts, offset)
+        return Place(line, offset - self._starts[line - 1] + 1)
 
 
 def parse(text: str) -> dict[str, Any]:
