@@ -262,9 +262,9 @@ def _hunk(reader: _Reader) -> tuple[Hunk, int, int]:
     hunk = Hunk(
         line=old_start - 1 if old_count else old_start,
         new_line=new_start - 1 if new_count else new_start,
-        old=b"".join(sides.old),
+        old=bytes(sides.old.text),
         old_count=old_count,
-        new=b"".join(sides.new),
+        new=bytes(sides.new.text),
         new_count=new_count,
         body=reader.since(body),
     )
@@ -273,15 +273,33 @@ def _hunk(reader: _Reader) -> tuple[Hunk, int, int]:
     return hunk, sides.added, sides.deleted
 
 
-class _Sides:
-    """The two sides of one hunk while its lines come in."""
+class _Side:
+    """One side of a hunk while its lines come in."""
 
     def __init__(self) -> None:
-        self.old: list[bytes] = []
-        self.new: list[bytes] = []
+        self.text = bytearray()
+        self.is_over = False
+        """Whether its last line has no newline, so that none can follow."""
+
+    def add(self, line: bytes) -> None:
+        if self.is_over:
+            raise PatchError("a line follows one that has no newline")
+        self.text += line
+
+    def end_without_newline(self) -> None:
+        del self.text[-1:]
+        self.is_over = True
+
+
+class _Sides:
+    """Both of them."""
+
+    def __init__(self) -> None:
+        self.old = _Side()
+        self.new = _Side()
         self.added = 0
         self.deleted = 0
-        self._last: list[list[bytes]] = []
+        self._last: list[_Side] = []
 
     def take(self, line: bytes) -> tuple[bool, bool]:
         """Take a line; return whether it counts for the old and for the new side."""
@@ -296,16 +314,14 @@ class _Sides:
         self.deleted += not in_new
         self._last = [side for side, has in ((self.old, in_old), (self.new, in_new)) if has]
         for side in self._last:
-            if side and not side[-1].endswith(b"\n"):
-                raise PatchError("a line follows one that has no newline")
-            side.append(b"\n" if kind == b"\n" else line[1:])
+            side.add(b"\n" if kind == b"\n" else line[1:])
         return in_old, in_new
 
     def _end_without_newline(self, line: bytes) -> None:
         if len(line) < _SHORTEST_MARKER or not line.startswith(_MARKER) or not self._last:
             raise PatchError("a line of a hunk begins with a backslash")
         for side in self._last:
-            side[-1] = side[-1].removesuffix(b"\n")
+            side.end_without_newline()
         self._last = []
 
 
