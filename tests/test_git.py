@@ -98,7 +98,7 @@ def everything_said(repository: Repository) -> list[object]:
         repository.files([b"src/"]),
         repository.ignored_files([b""]),
         head,
-        head and repository.blob(head[b"roxy.toml"]),
+        head and repository.blob(head[b"roxy.toml"], 1 << 20),
         repository.commit(),
         repository.is_dirty(),
         repository.attribute("filter", [b"src/greeting.txt"]),
@@ -708,7 +708,7 @@ def test_a_partial_clone_fetches_nothing(project: Project, tmp_path: Path) -> No
     assert head is not None
     object_id = head[b"roxy.toml"]
     (project.root / ".git/objects" / object_id[:2] / object_id[2:]).unlink()
-    assert repository.blob(object_id) is None
+    assert repository.blob(object_id, 1 << 20) is None
     project.write("roxy.toml", project.read("roxy.toml") + b"\n")
     done = project.roxy("status")
     assert (done.code, done.err) == (0, "warning: `roxy.toml` differs from HEAD\n")

@@ -274,8 +274,14 @@ class Repository:
                 blobs[path] = facts.split()[2].decode("ascii")
         return blobs
 
-    def blob(self, object_id: str) -> bytes | None:
-        """Return a blob's bytes, or None when git does not have it. Never fetches (S20)."""
+    def blob(self, object_id: str, limit: int) -> bytes | None:
+        """Return a blob's bytes, None when git lacks it or it has more than `limit`.
+
+        Never fetches (S20).
+        """
+        size = self.ask("cat-file", "-s", object_id)
+        if size.code or int(size.stdout) > limit:
+            return None
         answer = self.ask("cat-file", "blob", object_id)
         return None if answer.code else answer.stdout
 

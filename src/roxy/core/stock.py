@@ -141,7 +141,9 @@ def _differences_from_head(repository: Repository, root: int, manifest: Manifest
             continue
         if path not in blobs:
             remarks.append(f"`{name}` is not in HEAD")
-        elif not _is_blob(data, blobs[path]) and not _same_text(data, repository.blob(blobs[path])):
+        elif not _is_blob(data, blobs[path]) and not _same_text(
+            data, repository.blob(blobs[path], 2 * len(data))
+        ):
             remarks.append(f"`{name}` differs from HEAD")
     return remarks
 
