@@ -16,7 +16,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from roxy.core import attributes, exchange, files, journal, tree_writer, working_tree
+from roxy.core import (
+    attributes,
+    digests,
+    exchange,
+    files,
+    journal,
+    regular_file,
+    tree_writer,
+    working_tree,
+)
 from roxy.core.journal import Journal, Patched
 from roxy.core.mutation import Edit
 from roxy.core.working_tree import Content, Tree
@@ -251,6 +260,8 @@ CHANGES = [
     "write",
 ]
 READS = ["read", "stat", "fstat", "listxattr"]
+DISK = (attributes, digests, exchange, files, journal, regular_file, tree_writer, working_tree)
+"""The modules that do something to the disk, or read it, while files are mutated and put back."""
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 
 
@@ -302,7 +313,7 @@ class Faults:
         with pytest.MonkeyPatch.context() as patch:
             seen = _Os(self)
             rename_at = self.wrap("rename_at", exchange.rename_at)
-            for module in (attributes, exchange, files, journal, tree_writer, working_tree):
+            for module in DISK:
                 patch.setattr(module, "os", seen)
             for module in (exchange, tree_writer):
                 patch.setattr(module, "rename_at", rename_at)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from handshake import on_linux
+from roxy.core import files
 from roxy.core.errors import DiskError
 from roxy.core.log import KEPT_AT_EACH_END, KeptLog, Log, last_lines
 
@@ -103,9 +105,12 @@ def test_log_takes_no_more_room_on_the_disk_while_a_command_prints(tmp_path: Pat
 
 @on_linux
 @pytest.mark.rule("S25", "S48")
-def test_a_full_disk_while_a_command_prints_is_an_error_that_names_the_log() -> None:
-    log = Log(Path("/dev/full"))
-    with pytest.raises(DiskError, match="`/dev/full`: No space left"):
+def test_a_full_disk_while_a_command_prints_is_an_error_that_names_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "create", lambda _path: os.open("/dev/full", os.O_WRONLY))
+    log = Log(tmp_path / "log")
+    with pytest.raises(DiskError, match="log`: No space left"):
         log.add(b"first")
     log.close()
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import os
 from typing import TYPE_CHECKING
 
-from roxy.core import files
+from roxy.core import files, regular_file
 from roxy.core.errors import DiskError
 from roxy.core.working_tree import STAMP_SIZE
 
@@ -25,14 +26,15 @@ name and a NUL, then for each in the same order the stamp and the digest."""
 _DIGEST = 32
 _COUNT = 8
 _RECORD = STAMP_SIZE + _DIGEST
+_MOST = 512 * regular_file.MEBIBYTE
+"""Bytes of a cache; one of a million covered files has fewer."""
 
 
 def load(state: Path) -> dict[bytes, bytes]:
     """Return stamp and digest by path, as `Digests.known` has them; empty without a sound cache."""
     try:
-        with open(files.open_own(_path(state)), "rb") as file:
-            data = file.read() or b""
-    except (DiskError, OSError):
+        data = regular_file.read(None, os.fsencode(_path(state)), _MOST, follow_links=False)
+    except regular_file.UnreadableFileError:
         return {}
     rest = data[len(_HEADER) + _DIGEST :]
     if data[: len(_HEADER) + _DIGEST] != _HEADER + hashlib.sha256(rest).digest():

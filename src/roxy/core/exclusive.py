@@ -14,7 +14,7 @@ import os
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from roxy.core import files, processes
+from roxy.core import files, processes, regular_file
 from roxy.core.errors import BusyError, DiskError
 
 if TYPE_CHECKING:
@@ -28,6 +28,9 @@ _EVERY = 0.05
 """Seconds between two tries to take the lock."""
 _NOTE_AFTER = 1.0
 """Seconds that a holder gets to write its note before it is reported without one."""
+
+_MOST = regular_file.MEBIBYTE
+"""Bytes of the note."""
 
 
 @contextlib.contextmanager
@@ -145,9 +148,9 @@ class _Holder(NamedTuple):
 def _holder(note: Path) -> _Holder | None:
     """Return who holds the lock, if its note is there and about a living process."""
     try:
-        value = json.loads(note.read_bytes())
+        value = json.loads(regular_file.read(None, os.fsencode(note), _MOST, follow_links=False))
         who = processes.Identity.from_json(value["process"])
         words = f"pid {who.pid}, `{value['command']}`, since {value['since']}"
-    except (OSError, ValueError, TypeError, KeyError):
+    except regular_file.UNUSABLE:
         return None
     return _Holder(who, words) if processes.is_running(who) else None

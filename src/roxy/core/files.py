@@ -24,7 +24,6 @@ NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 """Flags that make a file, and never open one that is there."""
 NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.ENOSYS})
 """What a file system answers that cannot give a file one more name."""
-_ANEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def write_all(fd: int, data: bytes | memoryview) -> None:
@@ -45,6 +44,11 @@ def make_folder(path: Path, *, lasting: bool = False, parents: bool = True) -> N
         path.mkdir(parents=parents, exist_ok=True)
     except OSError as error:
         raise _disk_error("make the folder", path, error) from error
+    if path.is_symlink():
+        raise DiskError(
+            f"`{path}` is a symbolic link, and roxy writes only into folders of its own",
+            hint="remove that link, then run the same command again",
+        )
     if lasting:
         sync_folder(path.parent)
 
@@ -56,7 +60,7 @@ def write(path: Path, data: bytes, *, lasting: bool = False) -> None:
     """
     staging = path.with_name(path.name + ".new")
     try:
-        fd = os.open(staging, _ANEW, 0o600)
+        fd = _open_new(staging)
         try:
             write_all(fd, data)
             if lasting:
@@ -86,8 +90,7 @@ def copy_in(source: int, to: Path) -> Content:
     digest = hashlib.sha256()
     size = 0
     try:
-        drop(to)  # it could be another name of a file in the tree
-        fd = os.open(to, NEW, 0o600)
+        fd = _open_new(to)
         try:
             while block := os.read(source, BLOCK):
                 write_all(fd, block)
@@ -109,10 +112,24 @@ def open_own(path: Path) -> int:
         raise _disk_error("read", path, error) from error
 
 
+def _open_new(path: Path, mode: int = 0o600, flags: int = NEW) -> int:
+    """Make a file of roxy's own, in place of whatever has its name, and open it for writing.
+
+    That could be another name of a file in the tree, or a FIFO; and its folder a link elsewhere.
+    """
+    folder = os.open(path.parent, FOLDER)
+    try:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path.name, dir_fd=folder)
+        return os.open(path.name, flags, mode, dir_fd=folder)
+    finally:
+        os.close(folder)
+
+
 def create(path: Path) -> int:
     """Open a new file of roxy's own for writing. Raises `DiskError`."""
     try:
-        return os.open(path, _ANEW, 0o600)
+        return _open_new(path)
     except OSError as error:
         raise _disk_error("write", path, error) from error
 
@@ -122,8 +139,7 @@ def unnamed(folder: Path) -> IO[bytes]:
     make_folder(folder)
     path = folder / "unnamed"
     try:
-        drop(path)
-        fd = os.open(path, NEW & ~os.O_WRONLY | os.O_RDWR, 0o600)
+        fd = _open_new(path, flags=NEW & ~os.O_WRONLY | os.O_RDWR)
         os.unlink(path)
     except OSError as error:
         raise _disk_error("write", path, error) from error
@@ -138,7 +154,7 @@ class Output:
         self._digest = hashlib.sha256()
         self._size = 0
         try:
-            fd = os.open(path, _ANEW, mode)
+            fd = _open_new(path, mode)
         except OSError as error:
             raise _disk_error("write", path, error) from error
         self._file = os.fdopen(fd, "wb", buffering=BLOCK)

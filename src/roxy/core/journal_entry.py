@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from roxy.core import regular_file
 from roxy.core.attributes import Attributes
 from roxy.core.errors import RestoreError
 from roxy.core.processes import Identity
@@ -24,11 +26,8 @@ _COPY = re.compile(r"copy-[0-9]+")
 _MODES = 0o7777
 _OWNERS = 2**32 - 1
 _TIMES = 2**62
-_UNUSABLE = (
-    *(OSError, ValueError, TypeError, KeyError),
-    *(AttributeError, OverflowError, RecursionError),
-)
-"""What a file of the journal that is damaged, or that roxy did not write, can lead to."""
+_MOST = 512 * regular_file.MEBIBYTE
+"""Bytes of an entry or a note; one about every file that a patch can name has fewer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +65,7 @@ def read(path: Path) -> JournalEntry | None:
         return None
     try:
         return parse(data)
-    except _UNUSABLE as error:
+    except regular_file.UNUSABLE as error:
         raise _unreadable(path, f"{type(error).__name__}: {error}") from error
 
 
@@ -75,17 +74,17 @@ def read_run(path: Path) -> Identity | None:
     data = _read(path)
     try:
         return None if data is None else Identity.from_json(json.loads(data))
-    except _UNUSABLE:
+    except regular_file.UNUSABLE:
         return None  # written whole or not at all: then no command was let go
 
 
 def _read(path: Path) -> bytes | None:
     try:
-        return path.read_bytes()
-    except FileNotFoundError:
+        return regular_file.read(None, os.fsencode(path), _MOST, follow_links=False)
+    except regular_file.MissingFileError:
         return None
-    except OSError as error:
-        raise _unreadable(path, str(error.strerror)) from error
+    except regular_file.UnreadableFileError as error:
+        raise _unreadable(path, f"it {error}") from error
 
 
 def _unreadable(path: Path, why: str) -> RestoreError:

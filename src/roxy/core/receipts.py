@@ -14,7 +14,7 @@ import re
 import time
 from typing import TYPE_CHECKING, Any
 
-from roxy.core import files
+from roxy.core import files, regular_file
 from roxy.core.events import CheckFinished, RunStarted
 from roxy.core.model import Result
 from roxy.core.status import Basis
@@ -34,11 +34,8 @@ _SHA256_DIGITS = 64
 _LOOKED_AT = 300
 """Receipts that are read for past durations, the newest; reading more would take longer than it
 is worth."""
-_UNUSABLE = (
-    *(OSError, ValueError, KeyError, TypeError),
-    *(AttributeError, RecursionError, OverflowError),
-)
-"""What a receipt that is damaged, or that roxy did not write, can lead to."""
+_MOST = 256 * regular_file.MEBIBYTE
+"""Bytes of a receipt; one of a million covered files has half as many."""
 _NAME = re.compile(rf"[0-9T.]+Z-(?:none|[0-9a-f]{{12}})-[0-9a-f]{{{_SHA256_DIGITS}}}\.json")
 
 
@@ -168,7 +165,7 @@ def find_basis(state: Path, check: Check, fingerprint: str) -> Basis | None:
             named = (receipt["fingerprint"], receipt["check"]["claim"], receipt["check"]["check"])
             if named == (fingerprint, check.claim, check.name):
                 return _basis(receipt)
-        except _UNUSABLE:
+        except regular_file.UNUSABLE:
             continue
     return None
 
@@ -200,13 +197,13 @@ def past_seconds(state: Path, checks: Iterable[Check]) -> dict[str, float]:
                 if math.isfinite(seconds):
                     found[check] = seconds
                     wanted.remove(check)
-        except _UNUSABLE:
+        except regular_file.UNUSABLE:
             continue
     return found
 
 
 def _read(path: Path) -> dict[str, Any]:
-    data = path.read_bytes()
+    data = regular_file.read(None, os.fsencode(path), _MOST, follow_links=False)
     if hashlib.sha256(data).hexdigest() != path.name.removesuffix(".json")[-_SHA256_DIGITS:]:
         raise ValueError("its bytes are not those that its name promises")
     value: dict[str, Any] = json.loads(data)

@@ -37,8 +37,10 @@ class MissingFileError(UnreadableFileError):
     """There is nothing of that name."""
 
 
-def read(folder: int, name: bytes, limit: int, *, follow_links: bool) -> bytes:
+def read(folder: int | None, name: bytes, limit: int, *, follow_links: bool) -> bytes:
     """Return what the file `name` holds; `folder` is the descriptor of its directory.
+
+    Without a `folder`, `name` is a whole path, of which only the last name is looked at like this.
 
     Raises `UnreadableFileError` for anything but a regular file of at most `limit` bytes.
     """
@@ -46,8 +48,11 @@ def read(folder: int, name: bytes, limit: int, *, follow_links: bool) -> bytes:
     with _in_words():
         _refuse_kind(os.stat(name, dir_fd=folder, follow_symlinks=follow_links))
         with open(os.open(name, flags, dir_fd=folder), "rb") as file:
-            _refuse_kind(os.fstat(file.fileno()))
-            content = file.read(limit + 1)
+            status = os.fstat(file.fileno())
+            _refuse_kind(status)
+            content = file.read(min(status.st_size, limit) + 1)  # not `limit`: room is made first
+            if len(content) > status.st_size:  # it grew
+                content += file.read(limit + 1 - len(content))
     if len(content) > limit:
         raise UnreadableFileError(f"is larger than {limit // MEBIBYTE} MiB")
     return content
@@ -62,6 +67,13 @@ def read_inside(root: int, path: bytes, limit: int) -> bytes:
         if not _is_within(folder, root):
             raise UnreadableFileError("is outside the working tree")
         return read(folder, name, limit, follow_links=False)
+
+
+UNUSABLE = (
+    *(OSError, UnreadableFileError),
+    *(ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError),
+)
+"""What a JSON file of roxy's own that is damaged, or that roxy did not write, can lead to."""
 
 
 @contextmanager
