@@ -18,6 +18,13 @@ if TYPE_CHECKING:
 
 HANG = 120
 """Seconds after which a process is taken for hung; nothing waits that long when all is well."""
+MEASURE = """
+import os, subprocess, sys
+process = subprocess.Popen([sys.executable, "-m", "roxy", *sys.argv[1:]])
+_, status, usage = os.wait4(process.pid, 0)
+print(os.waitstatus_to_exitcode(status), usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024))
+"""
+"""Prints roxy's exit code and peak memory; small, since a child's peak begins at its parent's."""
 LONG_AGO = 1_000_000_000
 """A time that every file system can hold and that is in nobody's way."""
 
@@ -139,6 +146,20 @@ class Project:
             timeout=HANG,
         )
         return Done(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+    def measured(self, *arguments: str) -> tuple[Done, int]:
+        """Run roxy to its end, and return the most bytes of memory that it took, too."""
+        done = subprocess.run(
+            [sys.executable, "-c", MEASURE, *arguments],
+            cwd=self.root,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=True,
+            timeout=HANG,
+        )
+        *lines, last = done.stdout.decode().splitlines(keepends=True)
+        code, peak = map(int, last.split())
+        return Done(code, "".join(lines), done.stderr.decode()), peak
 
     @contextlib.contextmanager
     def started(self, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:

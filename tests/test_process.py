@@ -473,29 +473,13 @@ def test_a_check_may_print_nothing(commands: Commands) -> None:
     assert (ran.exit, ran.log) == (4, b"")
 
 
-MEASURE = """
-import os, subprocess, sys
-process = subprocess.Popen([sys.executable, "-m", "roxy", *sys.argv[1:]])
-_, status, usage = os.wait4(process.pid, 0)
-print(os.waitstatus_to_exitcode(status), usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024))
-"""
-"""Prints roxy's exit code and peak memory; small, since a child's peak begins at its parent's."""
-
-
 @pytest.mark.slow
 @pytest.mark.rule("S25")
 def test_two_gigabytes_of_output_leave_memory_flat_and_a_log_of_both_ends(project: Project) -> None:
     size = 2 << 30
     project.greet(f"echo begin; head -c {size} /dev/zero; echo end; exit 1")
-    done = subprocess.run(
-        [sys.executable, "-c", MEASURE, "verify", "--quiet"],
-        cwd=project.root,
-        capture_output=True,
-        check=True,
-        timeout=HANG,
-    )
-    code, peak = map(int, done.stdout.split()[-2:])
-    assert code == 1
+    done, peak = project.measured("verify", "--quiet")
+    assert done.code == 1
     assert peak < 60 << 20
     (log,) = (project.state / "logs").iterdir()
     with log.open("rb") as file:
