@@ -483,7 +483,7 @@ def test_patches_that_cannot_be_read_are_faults_beside_all_others(top: Path) -> 
         ("missing", "there is no `roxy.toml` at the top of the working tree", None),
         ("directory", "`roxy.toml` is a directory", None),
         ("FIFO", "`roxy.toml` is a FIFO", None),
-        ("large", "`roxy.toml` is larger than 2 MiB", None),
+        ("large", "`roxy.toml` is larger than 4 MiB", None),
         ("latin-1", "`roxy.toml` is not UTF-8: byte 0xfc at offset 4", "roxy.toml:1:5"),
         ("utf-16", "`roxy.toml` is UTF-16, not UTF-8", "roxy.toml"),
     ],

@@ -10,6 +10,7 @@ import contextlib
 import errno
 import hashlib
 import os
+import stat
 from typing import IO, TYPE_CHECKING, Self
 
 from roxy.core.errors import DiskError
@@ -38,7 +39,7 @@ def make_folder(path: Path, *, lasting: bool = False, parents: bool = True) -> N
 
     If `lasting`, past a power loss. Raises `DiskError`.
     """
-    if not lasting and path.is_dir():  # nearly always
+    if not lasting and _is_folder(path):  # nearly always
         return
     try:
         path.mkdir(parents=parents, exist_ok=True)
@@ -51,6 +52,13 @@ def make_folder(path: Path, *, lasting: bool = False, parents: bool = True) -> N
         )
     if lasting:
         sync_folder(path.parent)
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return stat.S_ISDIR(os.lstat(path).st_mode)
+    except OSError:
+        return False
 
 
 def write(path: Path, data: bytes, *, lasting: bool = False) -> None:

@@ -78,6 +78,8 @@ class Journal:
         self._entry = self._folder / "entry.json"
         self._run = self._folder / "run.json"
         self._latest = 0
+        self._made: os.stat_result | None = None
+        """The journal's folder, once it is known to last."""
 
     # --------------------------------------------------------------- mutating and putting back
 
@@ -135,8 +137,12 @@ class Journal:
 
     def _make_folder(self) -> None:
         """Make the journal's folder, but no git directory where there is none any more."""
+        with contextlib.suppress(FileNotFoundError):
+            if self._made and os.path.samestat(self._made, os.lstat(self._folder)):
+                return
         for folder in (self._state, self._folder):
             files.make_folder(folder, lasting=True, parents=False)
+        self._made = os.lstat(self._folder)
 
     @contextlib.contextmanager
     def _spares(self, entry: JournalEntry) -> Iterator[dict[str, int]]:

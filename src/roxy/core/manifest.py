@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from roxy.core.errors import RoxyError
     from roxy.core.toml_outline import Key, Outline, Repeat
 
-MAX_MANIFEST = 2 * MEBIBYTE
+MAX_MANIFEST = 4 * MEBIBYTE
 MAX_PATCH = 32 * MEBIBYTE
 MAX_PATCHES = 64 * MEBIBYTE
 """Of all patches together, since all are held at once."""

@@ -81,7 +81,8 @@ class Scratch:
         summaries = proof.summarise_all(self._desk, patches)
         for patch, summary in zip(patches, summaries or (), strict=False):
             self._summaries[hashlib.sha256(patch).digest()] = summary
-        self._hidden.ask([one.path for some in summaries or () for one in some])
+        plain = filter(proof.is_plain, summaries or ())
+        self._hidden.ask([one.path for some in plain for one in some])
         self._desk.wipe()
 
     def unreadable(self, patch: bytes) -> str | None:
