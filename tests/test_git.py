@@ -102,7 +102,7 @@ def everything_said(repository: Repository) -> list[object]:
         repository.commit(),
         repository.is_dirty(),
         repository.attribute("filter", [b"src/greeting.txt"]),
-        repository.line_end_settings(),
+        repository.conversion_settings(),
     ]
 
 
@@ -777,18 +777,18 @@ def test_is_dirty_runs_no_filter(project: Project, tmp_path: Path, driver: str) 
 
 
 @pytest.mark.rule("S7", "S21")
-def test_line_end_settings_are_those_in_force(project: Project, sealed: Path) -> None:
+def test_settings_of_conversions_are_those_in_force(project: Project, sealed: Path) -> None:
     project.write("roxy.toml", "")
     repository = found(project.root)
-    assert repository.line_end_settings() == {}
+    assert repository.conversion_settings() == {}
     with (sealed / ".gitconfig").open("a") as config:
         config.write("[core]\n\tautocrlf = input\n\teol = crlf\n")
-    assert repository.line_end_settings() == {"core.autocrlf": "input", "core.eol": "crlf"}
+    assert repository.conversion_settings() == {"core.autocrlf": "input", "core.eol": "crlf"}
     project.git("config", "core.autocrlf", "false")
-    assert repository.line_end_settings()["core.autocrlf"] == "false"
+    assert repository.conversion_settings()["core.autocrlf"] == "false"
     with (project.root / ".git/config").open("a") as config:
         config.write("[core]\n\tautocrlf\n")  # without a value, which means true
-    assert repository.line_end_settings()["core.autocrlf"] == "true"
+    assert repository.conversion_settings()["core.autocrlf"] == "true"
 
 
 @pytest.mark.rule("S12")
