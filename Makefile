@@ -7,7 +7,10 @@ BIN := $(VENV)/bin
 SOURCES := $(shell find src -name '*.py' -o -name '*.json')
 PYTHONS := python3 python3.14 python3.13 python3.12 python3.11 python
 
-.PHONY: test verify format clean
+BENCHES := machine gate_small gate_unchanged gate_cold gate_subset gate_checks gate_edited \
+  verify_own verify_apart verify_crowded memory growth
+
+.PHONY: test verify bench format clean
 
 test: $(VENV)/ready
 	$(BIN)/ruff format --check .
@@ -17,6 +20,11 @@ test: $(VENV)/ready
 
 verify: $(VENV)/installed
 	$(BIN)/roxy verify --all
+
+# The table of docs/performance.md on standard output; nothing else goes there.
+bench:
+	@$(MAKE) --silent $(VENV)/bench $(VENV)/installed >&2
+	@for bench in $(BENCHES); do $(BIN)/python bench/$$bench.py || exit 1; done
 
 format: $(VENV)/ready
 	$(BIN)/ruff format .
@@ -38,3 +46,7 @@ $(VENV)/ready: pyproject.toml
 $(VENV)/installed: $(VENV)/ready $(SOURCES)
 	$(BIN)/python -m pip install --quiet --no-deps --force-reinstall .
 	@touch $(VENV)/installed
+
+$(VENV)/bench: $(VENV)/ready
+	$(BIN)/python -m pip install --quiet --group bench
+	@touch $(VENV)/bench
