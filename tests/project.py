@@ -95,22 +95,23 @@ class Project:
         name: str = "text",
         covers: tuple[str, ...] = ("src/**",),
         mutation: str | tuple[str, ...] = "mutations/it.patch",
+        keys: str = "",
     ) -> None:
-        """Add one check to roxy.toml."""
+        """Add one check to roxy.toml; `keys` are further lines of it."""
         text = self.read("roxy.toml").decode() if (self.root / "roxy.toml").exists() else ""
         patches = quoted(mutation if isinstance(mutation, str) else list(mutation))
         text += (
             f"[claims.{quoted(claim)}.checks.{quoted(name)}]\n"
             f"run = {quoted(run)}\ncovers = {quoted(list(covers))}\n"
-            f"mutation = {patches}\n\n"
+            f"mutation = {patches}\n{keys}\n"
         )
         self.write("roxy.toml", text)
 
-    def greet(self, run: str = "grep -q hello src/greeting.txt") -> None:
+    def greet(self, run: str = "grep -q hello src/greeting.txt", keys: str = "") -> None:
         """Make the smallest project that can be verified: one file, one check."""
         file = self.write("src/greeting.txt", "one\nhello\nthree\n")
         self.mutation("src/greeting.txt", "hello", "howdy")
-        self.check(run)
+        self.check(run, keys=keys)
         os.utime(file, (LONG_AGO, LONG_AGO))  # so that no verify has to wait for the clock (S30)
 
     # ---------------------------------------------------------------- git

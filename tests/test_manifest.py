@@ -22,6 +22,7 @@ from roxy.core.model import Check, Claim, Manifest
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+CHECK_KEYS = ("run", "covers", "mutation", "timeout")
 SCHEMA = Path(manifest.__file__).parent.parent / "schemas" / "roxy.toml.json"
 A_CHECK = "a check is a table of its own: `[claims.NAME.checks.NAME]`"
 PATCH_PATHS = "a mutation is named by its path below the top of the working tree"
@@ -113,7 +114,11 @@ def test_a_byte_order_mark_and_crlf_change_nothing() -> None:
         ("mutaton = 1", "unknown key `mutaton`", "did you mean `mutation`?"),
         ("Run = 'x'", "unknown key `Run`", "did you mean `run`?"),
         ("COVERS = 'x'", "unknown key `COVERS`", "did you mean `covers`?"),
-        ("q = 1", "unknown key `q`", "what may stand here: `run`, `covers`, `mutation`"),
+        (
+            "q = 1",
+            "unknown key `q`",
+            f"what may stand here: {', '.join(f'`{key}`' for key in CHECK_KEYS)}",
+        ),
         ("run = ['x']", "`run` must be a string, not a list", None),
         ("run = true", "`run` must be a string, not a boolean", None),
         ("run = 1", "`run` must be a string, not a number", None),

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
-from roxy.core.model import Reason, Result
+from roxy.core.model import Check, Reason, Result
 from roxy.core.outcome import Phase, Run
 from roxy.core.verdict import Evidence, how_it_ended, is_over, judge, name_files
 
@@ -24,6 +24,11 @@ ENDS = (PASS, End(1), End(126), End(127), End(139), End(None, 9))
 FAILURES = ENDS[1:]
 MISFIT = Reason("does-not-apply", "the mutation does not apply")
 FORBIDDEN = re.compile(r"\b(verified|stale|unverified)\b", re.IGNORECASE)
+
+
+def a_check(mutations: int = 1) -> Check:
+    patches = tuple(f"{number}.patch" for number in range(mutations))
+    return Check(claim="a", name="b", run="true", covers=("src/**",), mutations=patches)
 
 
 def a_run(phase: Phase, end: End, mutation: str = "it.patch") -> Run:
@@ -49,9 +54,9 @@ def evidence(
     *ends: End, touched: bool = False, misfit: bool = False, mutations: int = 1
 ) -> Evidence:
     return Evidence(
+        check=a_check(mutations),
         misfit=MISFIT if misfit else None,
         runs=the_runs(*ends) if ends else (),
-        mutations=mutations,
         touched=(b"src/a", b"src/b") if touched else (),
     )
 
@@ -117,18 +122,18 @@ def test_every_way_through_two_mutations_is_verified_only_if_all_fail_and_all_ar
 def test_runs_that_ended_early_are_rejected_by_the_run_that_ended_them() -> None:
     for end in FAILURES:
         assert judge(evidence(end)).result is Result.REJECTED
-        assert is_over(the_runs(end))
+        assert is_over(a_check(), the_runs(end))
     assert judge(evidence(PASS, PASS)).result is Result.REJECTED
-    assert is_over(the_runs(PASS, PASS))
+    assert is_over(a_check(), the_runs(PASS, PASS))
 
 
 @pytest.mark.rule("S22")
 def test_is_over_lets_the_next_run_start_as_long_as_all_went_as_it_must() -> None:
-    assert not is_over(the_runs(PASS))
+    assert not is_over(a_check(), the_runs(PASS))
     for end in FAILURES:
-        assert not is_over(the_runs(PASS, end))
-        assert not is_over(the_runs(PASS, end, PASS))
-        assert is_over(the_runs(PASS, end, end))
+        assert not is_over(a_check(), the_runs(PASS, end))
+        assert not is_over(a_check(), the_runs(PASS, end, PASS))
+        assert is_over(a_check(), the_runs(PASS, end, end))
 
 
 @pytest.mark.rule("S1", "S22")
@@ -194,7 +199,7 @@ def test_only_mutated_runs_are_warned_about() -> None:
 @pytest.mark.rule("S27")
 @pytest.mark.parametrize("number", [34, 40, 64])
 def test_a_signal_without_a_name_is_told_by_its_number(number: int) -> None:
-    text = how_it_ended(a_run(Phase.CLEAN, End(None, number)))
+    text = how_it_ended(a_check(), a_run(Phase.CLEAN, End(None, number)))
     assert text.startswith(f"was ended by signal {number}")
 
 

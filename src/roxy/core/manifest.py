@@ -9,7 +9,7 @@ from __future__ import annotations
 import posixpath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from roxy.core import glob, regular_file, toml_text
+from roxy.core import glob, regular_file, terms, toml_text
 from roxy.core.errors import ConfigError, Fault
 from roxy.core.model import MANIFEST, Check, Claim, Manifest
 from roxy.core.regular_file import MEBIBYTE, MissingFileError, UnreadableFileError
@@ -31,7 +31,7 @@ MAX_PATTERNS = MEBIBYTE
 _FILE = MANIFEST.decode()
 _TOP_KEYS = ("claims",)
 _CLAIM_KEYS = ("description", "checks")
-_CHECK_KEYS = ("run", "covers", "mutation")
+_CHECK_KEYS = ("run", "covers", "mutation", "timeout")
 _REQUIRED_CHECK_KEYS = ("run", "covers", "mutation")
 _NOWHERE = Place(0, 0)
 _A_CHECK = "a check is a table of its own: `[claims.NAME.checks.NAME]`"
@@ -230,6 +230,7 @@ class _Reader:
             run=self._run(key, table),
             covers=self._covers(key, table),
             mutations=self._mutations(key, table),
+            timeout=self._timeout(key, table),
         )
 
     def _run(self, key: Key, table: dict[str, Any]) -> str:
@@ -275,6 +276,15 @@ class _Reader:
             seen.add(plain)
         return tuple(path for _, path in paths)
 
+    def _timeout(self, key: Key, table: dict[str, Any]) -> float | None:
+        text = self._string(key, table, "timeout", "such as `10m`")
+        if text is None:
+            return None
+        seconds = terms.seconds(text)
+        if seconds is None:
+            self._note((*key, "timeout"), f"`timeout` is `{text}`", terms.A_DURATION)
+        return seconds
+
     def _tables(
         self, key: Key, parent: dict[str, Any], none: str
     ) -> Iterator[tuple[Key, dict[str, Any]]]:
@@ -295,11 +305,14 @@ class _Reader:
                 what = f"{kind} `{name}` must be a table, not {_kind(table)}"
                 self._note((*key, name), what, _A_CHECK)
 
-    def _string(self, key: Key, table: dict[str, Any], name: str) -> str | None:
+    def _string(
+        self, key: Key, table: dict[str, Any], name: str, example: str | None = None
+    ) -> str | None:
         value = table.get(name)
         if value is None or isinstance(value, str):
             return value
-        self._note((*key, name), f"`{name}` must be a string, not {_kind(value)}")
+        what = f"`{name}` must be a string{(example and f' {example}') or ''}, not {_kind(value)}"
+        self._note((*key, name), what)
         return None
 
     def _strings(

@@ -42,6 +42,8 @@ class Check(NamedTuple):
     covers: tuple[str, ...]
     mutations: tuple[str, ...]
     """Paths of patches as roxy.toml gives them, never empty (S31)."""
+    timeout: float | None = None
+    """Seconds that one run may take (S40); None for as long as it takes."""
 
     @property
     def id(self) -> str:

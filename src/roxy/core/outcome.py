@@ -40,11 +40,14 @@ class Run:
     """Bytes kept in the log (S25)."""
     log_sha256: str
     """Lower-case hex of the kept log."""
+    timed_out: bool = False
+    """Whether roxy ended it at the check's timeout (S40); then `exit` and `signal` tell how `sh`
+    took that."""
 
     @property
     def passed(self) -> bool:
-        """Whether the command ended with exit code 0."""
-        return self.exit == 0
+        """Whether the command ended by itself, with exit code 0."""
+        return self.exit == 0 and not self.timed_out
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import math
 import os
 import selectors
 import signal
@@ -52,6 +53,8 @@ class Ended:
     signal: int | None
     seconds: float
     log: KeptLog
+    timed_out: bool = False
+    """Whether it was ended because it took too long."""
 
 
 def adopt_orphans() -> None:
@@ -88,22 +91,23 @@ class Runner:
         log: Path,
         on_output: Callable[[bytes], None],
         on_tick: Callable[[], None],
+        timeout: float | None = None,
     ) -> Ended:
         """Run `sh -c command` to its end and end what it leaves.
 
-        Raises `Interrupted` when a signal asks roxy to stop, `ProcessError` when something of the
+        With `timeout` it is ended too when it has taken that many seconds (S40). Raises `Interrupted` when a signal asks roxy to stop, `ProcessError` when something of the
         command cannot be started or ended; nothing that can be ended is left in any case.
         """
         kept = Log(log)
         try:
             started = time.monotonic()
-            code = self._run(command, kept, on_output, on_tick)
+            code, in_time = self._run(command, kept, on_output, on_tick, timeout)
             seconds = time.monotonic() - started
         finally:
             closed = kept.close()
         if code < 0:
-            return Ended(None, -code, seconds, closed)
-        return Ended(code, None, seconds, closed)
+            return Ended(None, -code, seconds, closed, not in_time)
+        return Ended(code, None, seconds, closed, not in_time)
 
     def _run(
         self,
@@ -111,7 +115,9 @@ class Runner:
         log: Log,
         on_output: Callable[[bytes], None],
         on_tick: Callable[[], None],
-    ) -> int:
+        timeout: float | None,
+    ) -> tuple[int, bool]:
+        """Return how it ended, and whether it did so in time."""
         started = _start(command, self.root, self.env)
 
         def take(chunk: bytes) -> None:
@@ -124,7 +130,7 @@ class Runner:
                 raise ProcessError("the process of a check cannot be seen in the process table")
             self.note(who)
             started.let_go()
-            started.watch(self.interrupts, take, on_tick)
+            in_time = started.watch(self.interrupts, take, on_tick, timeout)
         finally:
             with contextlib.closing(started):
                 last = started.end(self.spared)
@@ -132,7 +138,7 @@ class Runner:
                 take(last)
         # A signal that came after the last look must not pass for a verdict.
         self.interrupts.check()
-        return started.process.returncode
+        return started.process.returncode, in_time
 
 
 @dataclass
@@ -156,9 +162,17 @@ class _Started:
             self.gate = None
 
     def watch(
-        self, interrupts: Interrupts, take: Callable[[bytes], None], on_tick: Callable[[], None]
-    ) -> None:
-        """Take output until the command itself has ended; what holds its output open may go on."""
+        self,
+        interrupts: Interrupts,
+        take: Callable[[bytes], None],
+        on_tick: Callable[[], None],
+        timeout: float | None,
+    ) -> bool:
+        """Take output until the command itself has ended; what holds its output open may go on.
+
+        Says whether it ended before it had taken `timeout` seconds.
+        """
+        deadline = math.inf if timeout is None else time.monotonic() + timeout
         with selectors.DefaultSelector() as selector, _end_of(self.process.pid) as ended:
             selector.register(self.output, selectors.EVENT_READ)
             selector.register(interrupts.fileno(), selectors.EVENT_READ)
@@ -166,7 +180,10 @@ class _Started:
                 selector.register(ended, selectors.EVENT_READ)
             while not _has_ended(self.process):
                 interrupts.check()
-                ready = selector.select(_TICK if ended is not None else _POLL)
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    return False
+                ready = selector.select(min(_TICK if ended is not None else _POLL, left))
                 for key, _ in ready:
                     if key.fd == self.output:
                         self._take_once(selector, take)
@@ -174,6 +191,7 @@ class _Started:
                         interrupts.drain()
                 if not ready:
                     on_tick()
+        return True
 
     def _take_once(self, selector: selectors.BaseSelector, take: Callable[[bytes], None]) -> None:
         chunk = os.read(self.output, _CHUNK)

@@ -99,6 +99,7 @@ class ReceiptKeeper:
                     {"path": path, "sha256": hashlib.sha256(self._patches[path]).hexdigest()}
                     for path in check.mutations
                 ],
+                **_optional_keys(check),
             },
             "fingerprint": outcome.fingerprint,
             "files": {
@@ -113,12 +114,22 @@ class ReceiptKeeper:
         }
 
 
+def _optional_keys(check: Check) -> dict[str, Any]:
+    """Return what a check has of the keys that it need not have."""
+    return {
+        name: value
+        for name, default in check._field_defaults.items()
+        if (value := getattr(check, name)) != default
+    }
+
+
 def _run(run: Run) -> dict[str, Any]:
     return {
         "phase": run.phase.value,
         "mutation": run.mutation,
         "exit": run.exit,
         "signal": run.signal,
+        "timed_out": run.timed_out,
         "seconds": round(run.seconds, 3),
         "log": run.log.name,
         "log_size": run.log_size,

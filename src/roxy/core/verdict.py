@@ -1,4 +1,4 @@
-"""The one truth table: what was seen of a check → what that means (S18, S22, S26, S27)."""
+"""The one truth table: what was seen of a check → what that means (S18, S22, S26, S27, S40)."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from roxy.core.status import name_files
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from roxy.core.model import Check
     from roxy.core.outcome import Run
 
 _SAYS_LITTLE = {126: "the command could not be executed", 127: "a command was not found"}
@@ -24,12 +25,11 @@ _SHELL_SIGNAL = 128
 class Evidence:
     """All that was seen of one check during one try."""
 
+    check: Check
     misfit: Reason | None
     """Why a mutation cannot be put in; then nothing ran."""
     runs: tuple[Run, ...]
     """In the order in which they ran: clean, then mutated and restored for each mutation."""
-    mutations: int
-    """How many mutations the check has."""
     touched: tuple[bytes, ...]
     """Covered files that somebody but roxy wrote, replaced, removed or added meanwhile (S26)."""
 
@@ -46,34 +46,45 @@ class Verdict:
 
 def judge(evidence: Evidence) -> Verdict:
     """Decide. Only the full count of runs, each as it must be, on untouched files is verified."""
-    notes = tuple(note for run in evidence.runs if (note := _weakness(run)))
+    check, runs = evidence.check, evidence.runs
+    notes = tuple(note for run in runs if (note := _weakness(check, run)))
     if evidence.misfit is not None:
         return Verdict(Result.REJECTED, evidence.misfit, None, notes)
-    for run in evidence.runs:
-        if run.phase is not Phase.MUTATED and not run.passed:
-            return Verdict(Result.REJECTED, _failed(run), run, notes)
+    faults = [(run, reason) for run in runs if (reason := _fault(check, run))]
+    for run, reason in faults:
+        if run.phase is not Phase.MUTATED:
+            return Verdict(Result.REJECTED, reason, run, notes)
     if evidence.touched:
         return Verdict(Result.REJECTED, _changed(evidence.touched), None, notes)
-    for run in evidence.runs:
-        if run.phase is Phase.MUTATED and run.passed:
-            return Verdict(Result.REJECTED, _not_noticed(run), run, notes)
-    if len(evidence.runs) != 1 + 2 * evidence.mutations:
+    for run, reason in faults:
+        return Verdict(Result.REJECTED, reason, run, notes)
+    if len(runs) != run_count(check):
         raise AssertionError("every run passed its look, yet some are missing")
     return Verdict(Result.VERIFIED, None, None, notes)
 
 
-def is_over(runs: Iterable[Run]) -> bool:
-    """Say whether no further run can change a rejection: the last one decided it (S22)."""
-    return any(run.passed is (run.phase is Phase.MUTATED) for run in runs)
+def run_count(check: Check) -> int:
+    """Return how many runs it takes to prove a check (S22, S31)."""
+    return 1 + 2 * len(check.mutations)
 
 
-def _failed(run: Run) -> Reason:
-    if run.phase is Phase.CLEAN:
-        return Reason("clean-run-failed", f"the clean run {how_it_ended(run)}")
-    return Reason(
-        "restored-run-failed",
-        f"the restored run {how_it_ended(run)}, with the code as it was in the clean run",
-    )
+def is_over(check: Check, runs: Iterable[Run]) -> bool:
+    """Say whether no further run can change a rejection: one of these decided it (S22)."""
+    return any(_fault(check, run) for run in runs)
+
+
+def _fault(check: Check, run: Run) -> Reason | None:
+    """Return why a check is rejected for one of its runs, or None when that went as it must."""
+    if run.phase is Phase.MUTATED:
+        return _not_noticed(run) if run.passed else None
+    return None if run.passed else _not_passed(check, run)
+
+
+def _not_passed(check: Check, run: Run) -> Reason:
+    how = "timed-out" if run.timed_out else "failed"
+    with_what = "" if run.phase is Phase.CLEAN else ", with the code as it was in the clean run"
+    text = f"the {run.phase} run {how_it_ended(check, run)}{with_what}"
+    return Reason(f"{run.phase}-run-{how}", text)
 
 
 def _not_noticed(run: Run) -> Reason:
@@ -87,8 +98,10 @@ def _changed(paths: Iterable[bytes]) -> Reason:
     return Reason("files-changed", f"covered files changed while it ran: {name_files(paths)}")
 
 
-def how_it_ended(run: Run) -> str:
+def how_it_ended(check: Check, run: Run) -> str:
     """Return how a run ended, as the end of a sentence that begins with the run."""
+    if run.timed_out:
+        return f"took longer than its timeout of {_seconds(check)}"
     if run.signal is not None:
         return f"was ended by signal {_signal_name(run.signal)}"
     if run.passed:
@@ -96,12 +109,18 @@ def how_it_ended(run: Run) -> str:
     return f"failed with exit code {run.exit}"
 
 
-def _weakness(run: Run) -> str | None:
+def _seconds(check: Check) -> str:
+    return f"{check.timeout:g} s"
+
+
+def _weakness(check: Check, run: Run) -> str | None:
     """Return a warning when a mutated run failed in a way that proves little (S27)."""
     if run.phase is not Phase.MUTATED or run.passed:
         return None
     why = None
-    if run.signal is not None:
+    if run.timed_out:
+        why = f"it took longer than its timeout of {_seconds(check)}"
+    elif run.signal is not None:
         why = f"signal {_signal_name(run.signal)} ended it"
     elif run.exit in _SAYS_LITTLE:
         why = f"exit code {run.exit}: {_SAYS_LITTLE[run.exit]}"

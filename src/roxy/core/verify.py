@@ -83,9 +83,8 @@ class _Try:
     kept: list[Kept] = field(default_factory=list)
 
     def run(self, phase: Phase, mutation: str | None) -> Run:
-        total = 1 + 2 * len(self.check.mutations)
         before = self.place.folder_stamps(self.covered)
-        run = self.place.run(self.check, phase, mutation, len(self.runs) + 1, total)
+        run = self.place.run(self.check, phase, mutation, len(self.runs) + 1)
         self.runs.append(run)
         self._look_at_folders(before)
         return run
@@ -123,9 +122,9 @@ def verify_check(check: Check, patches: Sequence[bytes], place: Workspace) -> Ou
         _compare(watch, before, place.digests(place.covered_again(check)))
         watch.look()
     evidence = Evidence(
+        check=check,
         misfit=misfit.reason if misfit else None,
         runs=tuple(attempt.runs),
-        mutations=len(check.mutations),
         touched=tuple(sorted(watch.touched)),
     )
     verdict = judge(evidence)
@@ -163,7 +162,7 @@ def _run_all(attempt: _Try, fits: Sequence[Fit], watch: _Watch) -> None:
     """Run clean, then mutated and restored for each mutation, as long as that can prove anything."""
     attempt.run(Phase.CLEAN, None)
     for mutation, fit in zip(attempt.check.mutations, fits, strict=True):
-        if not watch.look() or is_over(attempt.runs):
+        if not watch.look() or is_over(attempt.check, attempt.runs):
             return
         patched = Patched()
         try:
@@ -176,7 +175,7 @@ def _run_all(attempt: _Try, fits: Sequence[Fit], watch: _Watch) -> None:
         attempt.kept += patched.kept
         watch.touched |= {kept.path for kept in patched.kept}
         watch.expect(_stamps(patched.stats))
-        if watch.touched or is_over(attempt.runs):
+        if watch.touched or is_over(attempt.check, attempt.runs):
             return
         attempt.run(Phase.RESTORED, mutation)
     watch.look()

@@ -14,6 +14,7 @@ from roxy.core.forward import seconds_to_wait
 from roxy.core.mutation import Scratch
 from roxy.core.outcome import Run
 from roxy.core.process import Runner, adopt_orphans
+from roxy.core.verdict import run_count
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
@@ -131,10 +132,10 @@ class Workspace:
             for kept in patched.kept:
                 self._emit(EditKept(kept))
 
-    def run(self, check: Check, phase: Phase, mutation: str | None, number: int, total: int) -> Run:
+    def run(self, check: Check, phase: Phase, mutation: str | None, number: int) -> Run:
         """Run a check's command once, to the end of all that it starts. Raises `Interrupted`."""
         self._session.interrupts.check()
-        self._emit(RunStarted(check, phase, number, total))
+        self._emit(RunStarted(check, phase, number, run_count(check)))
         # A name that tells nothing of the run: the command may find it (S23).
         log = self._logs / f"{time.strftime('%Y%m%dT%H%M%S')}-{secrets.token_hex(4)}.log"
         try:
@@ -143,6 +144,7 @@ class Workspace:
                 log,
                 on_output=lambda chunk: self._emit(RunOutput(chunk)),
                 on_tick=lambda: self._emit(RunTick()),
+                timeout=check.timeout,
             )
         except Interrupted:
             self._session.journal.forget_run()
@@ -157,6 +159,7 @@ class Workspace:
             log=ended.log.path,
             log_size=ended.log.size,
             log_sha256=ended.log.sha256,
+            timed_out=ended.timed_out,
         )
         self._emit(RunFinished(check, run))
         return run

@@ -100,6 +100,7 @@ def _run(run: Run) -> dict[str, Any]:
         "mutation": _optional(run.mutation),
         "exit": run.exit,
         "signal": run.signal,
+        "timed_out": run.timed_out,
         "seconds": round(run.seconds, 3),
         **_path("log", run.log),
         "log_size": run.log_size,

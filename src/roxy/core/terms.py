@@ -1,0 +1,20 @@
+"""The optional keys of a check: what their values mean, and which values mean nothing (S40-S42)."""
+
+from __future__ import annotations
+
+import math
+import re
+
+A_DURATION = "write a number above 0 and its unit: `90s`, `10m`, `1.5h`"
+
+_DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?) *([smh])")
+_SECONDS = {"s": 1, "m": 60, "h": 3600}
+
+
+def seconds(text: str) -> float | None:
+    """Return how long a `timeout` is, None when the text says no such thing (S40)."""
+    match = _DURATION.fullmatch(text)
+    if match is None:
+        return None
+    value = float(match[1]) * _SECONDS[match[2]]
+    return value if 0 < value < math.inf else None
