@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import struct
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,10 +13,11 @@ import pytest
 
 from roxy.core import manifest
 from roxy.core.errors import ConfigError
+from roxy.core.fingerprint import fingerprint
+from roxy.core.model import Check
 
 if TYPE_CHECKING:
     from roxy.core.errors import Fault
-    from roxy.core.model import Check
 
 SCHEMA = json.loads((Path(manifest.__file__).parent.parent / "schemas/roxy.toml.json").read_text())
 NEEDED = "[claims.x.checks.y]\nrun = 'true'\ncovers = ['a']\nmutation = 'p'\n"
@@ -98,3 +101,76 @@ def test_a_timeout_that_is_no_string_is_told_how_one_looks(value: str, kind: str
 @pytest.mark.rule("S10")
 def test_a_near_miss_of_an_optional_key_is_told() -> None:
     assert [fault.hint for fault in faults("time_out = '1s'")] == ["did you mean `timeout`?"]
+
+
+# ------------------------------------------------------------------- fails-with
+
+
+@pytest.mark.rule("S41")
+@pytest.mark.parametrize("pattern", ["FAILED", "(?i)assert\\w+", "^not ok \\d+", "[[a]", "a|"])
+def test_fails_with_is_a_regular_expression(pattern: str) -> None:
+    assert read(f"fails-with = '{pattern}'").fails_with == pattern
+    assert fits_the_schema(**{"fails-with": pattern})
+
+
+@pytest.mark.rule("S10", "S41")
+@pytest.mark.parametrize(
+    ("pattern", "what"),
+    [
+        ("", "must not be empty"),
+        ("(a", "is no regular expression: missing ), unterminated subpattern at position 0"),
+        ("a**", "is no regular expression: multiple repeat at position 2"),
+        ("a{99999999999}", "is a regular expression without measure"),
+        ("(" * 9999 + ")" * 9999, "is a regular expression without measure"),
+    ],
+)
+def test_a_pattern_that_is_none_is_a_fault_of_the_manifest(pattern: str, what: str) -> None:
+    (fault,) = faults(f"fails-with = '{pattern}'")
+    assert (fault.what, fault.where) == (f"`fails-with` {what}", "roxy.toml:5:1, check `x/y`")
+
+
+# ------------------------------------------------------------------- the fingerprint
+
+
+def printed(lines: str) -> str:
+    """Return the fingerprint of a check with these lines, of the same two files each time."""
+    files = {b"src/b": b"b", b"src/a": b""}
+    digests = {path: hashlib.sha256(data).digest() for path, data in files.items()}
+    return fingerprint(read(lines), [b"patch"], digests)
+
+
+def by_the_contract(*fields: tuple[bytes, bytes]) -> str:
+    """Return the same, from the words of the contract, with these fields after the mutation."""
+    files = {b"src/a": b"", b"src/b": b"b"}
+    data = b"roxy fingerprint 1\n"
+    pairs = [(b"run", b"true"), (b"mutation", b"patch"), *fields]
+    for path, content in files.items():
+        pairs += [(b"path", path), (b"content", hashlib.sha256(content).digest())]
+    for name, value in pairs:
+        data += name + b"\0" + struct.pack(">Q", len(value)) + value
+    return "sha256:" + hashlib.sha256(data).hexdigest()
+
+
+@pytest.mark.rule("S34")
+def test_a_check_without_optional_keys_has_the_fingerprint_that_it_always_had() -> None:
+    files = {b"src/b": b"b", b"src/a": b"", b"src/\xff": b"\0"}
+    digests = {path: hashlib.sha256(data).digest() for path, data in files.items()}
+    check = Check("a", "b", "bun test # \u00e9", ("src/**",), ("m.patch", "n.patch"))
+    assert fingerprint(check, [b"one\n", b"\xff two"], digests) == (
+        "sha256:cb83e37ce711fd3d67e3b55c75f341592f1b96bf8bbd82a0f06cca59581f0b8c"
+    )
+    assert printed("") == by_the_contract()
+
+
+@pytest.mark.rule("S34", "S41")
+@pytest.mark.parametrize(
+    ("lines", "fields"),
+    [
+        ("timeout = '10m'", []),
+        ("fails-with = '\u00e9+'", [(b"fails-with", b"\xc3\xa9+")]),
+    ],
+)
+def test_what_is_set_is_in_the_fingerprint_as_the_contract_says(
+    lines: str, fields: list[tuple[bytes, bytes]]
+) -> None:
+    assert printed(lines) == by_the_contract(*fields)

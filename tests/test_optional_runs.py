@@ -79,3 +79,38 @@ def test_a_restored_run_that_times_out_is_rejected(project: Project, sleeper: Sl
     check = the_check(project.roxy("verify", "--json"))
     assert check["reason"]["code"] == "restored-run-timed-out"
     assert [run["phase"] for run in check["runs"]] == ["clean", "mutated", "restored"]
+
+
+# ------------------------------------------------------------------- fails-with
+
+
+@pytest.mark.rule("S41")
+def test_a_mutated_run_must_fail_as_expected(project: Project) -> None:
+    project.greet(f"{PASSES} || {{ echo 'no greeting'; exit 1; }}", keys="fails-with = '^no \\w+$'")
+    done = project.roxy("verify", "--json")
+    assert done.code == 0
+    assert [run["matched"] for run in the_check(done)["runs"]] == [None, True, None]
+    assert project.roxy("gate").code == 0
+
+
+@pytest.mark.rule("S22", "S41")
+def test_a_mutated_run_that_fails_otherwise_is_rejected(project: Project) -> None:
+    run = f"{PASSES} || {{ echo 'cannot compile'; exit 2; }}"
+    project.greet(run, keys="fails-with = 'no greeting'")
+    done = project.roxy("verify")
+    assert done.code == 1
+    assert done.out.startswith(
+        "rejected greeting/text: the mutated run with `mutations/it.patch` failed with exit code 2:"
+        " it failed, but not as expected, for nothing in its output matches `no greeting`\n"
+        "  | cannot compile\n"
+    )
+    assert project.read("src/greeting.txt") == b"one\nhello\nthree\n"
+
+
+@pytest.mark.rule("S10", "S41")
+def test_a_bad_expression_is_told_before_anything_runs(project: Project) -> None:
+    project.greet(": >ran", keys="fails-with = '('")
+    done = project.roxy("verify")
+    assert done.code == 2
+    assert "`fails-with` is no regular expression" in done.err
+    assert not (project.root / "ran").exists()

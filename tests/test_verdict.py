@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 import re
+from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -223,3 +224,62 @@ def test_name_files_names_five_files_in_order_and_counts_the_rest() -> None:
 @pytest.mark.rule("S15", "S26")
 def test_name_files_keeps_the_bytes_of_a_name_that_is_not_utf8() -> None:
     assert name_files([b"\xff.py"]).encode("utf-8", "surrogateescape") == b"`\xff.py`"
+
+
+def a_failure(**facts: Any) -> Run:
+    return replace(a_run(Phase.MUTATED, End(1)), **facts)
+
+
+@pytest.mark.rule("S41")
+def test_a_mutated_run_that_failed_otherwise_is_rejected_and_needs_no_third_run() -> None:
+    check = a_check()._replace(fails_with="Assert.*")
+    clean, restored = a_run(Phase.CLEAN, PASS), a_run(Phase.RESTORED, PASS)
+    for matched, result in ((True, Result.VERIFIED), (False, Result.REJECTED)):
+        run = a_failure(matched=matched)
+        verdict = judge(Evidence(check, None, (clean, run, restored), ()))
+        assert verdict.result is result
+        assert is_over(check, [clean, run]) is not matched
+    assert verdict.reason == Reason(
+        "failed-otherwise",
+        "the mutated run with `it.patch` failed with exit code 1: it failed, but not as expected,"
+        " for nothing in its output matches `Assert.*`",
+    )
+
+
+@pytest.mark.rule("S25", "S41")
+def test_an_output_that_could_not_be_searched_is_no_evidence() -> None:
+    check = a_check()._replace(fails_with="x")
+    run = a_failure(unsearched="was not searched to its end")
+    verdict = judge(Evidence(check, None, (a_run(Phase.CLEAN, PASS), run), ()))
+    assert (verdict.result, verdict.failed_run) == (Result.REJECTED, run)
+    assert verdict.reason == Reason(
+        "output-not-searched",
+        "the mutated run with `it.patch` failed with exit code 1, but its output"
+        " was not searched to its end",
+    )
+
+
+@pytest.mark.rule("S27", "S41")
+def test_a_failure_with_the_expected_output_proves_enough_however_it_ended() -> None:
+    check = a_check()._replace(fails_with="x")
+    run = replace(a_run(Phase.MUTATED, End(139)), matched=True)
+    runs = (a_run(Phase.CLEAN, PASS), run, a_run(Phase.RESTORED, PASS))
+    verdict = judge(Evidence(check, None, runs, ()))
+    assert (verdict.result, verdict.notes) == (Result.VERIFIED, ())
+
+
+@pytest.mark.rule("S40")
+def test_a_run_that_timed_out_has_not_passed_whatever_its_shell_made_of_it() -> None:
+    check = a_check()._replace(timeout=90.0)
+    ends = (PASS, End(1), End(None, 15))
+    for end in ends:
+        clean = replace(a_run(Phase.CLEAN, end), timed_out=True)
+        reason = judge(Evidence(check, None, (clean,), ())).reason
+        assert reason == Reason(
+            "clean-run-timed-out", "the clean run took longer than its timeout of 90 s"
+        )
+        mutated = replace(a_run(Phase.MUTATED, end), timed_out=True)
+        runs = (a_run(Phase.CLEAN, PASS), mutated, a_run(Phase.RESTORED, PASS))
+        verdict = judge(Evidence(check, None, runs, ()))
+        assert verdict.result is Result.VERIFIED
+        assert "(it took longer than its timeout of 90 s)" in verdict.notes[0]

@@ -34,11 +34,18 @@ def fingerprint_of(check: Check, patches: Sequence[bytes], files: Iterable[bytes
                     b"roxy fingerprint 1\n",
                     _field(b"run", check.run.encode()),
                     *(_field(b"mutation", patch) for patch in patches),
+                    *_terms(check),
                     *files,
                 )
             )
         ).hexdigest()
     )
+
+
+def _terms(check: Check) -> Iterable[bytes]:
+    """Give the fields of what is set of the optional keys; a check without any has none."""
+    if check.fails_with is not None:
+        yield _field(b"fails-with", check.fails_with.encode())
 
 
 def of_file(path: bytes, digest: bytes) -> bytes:

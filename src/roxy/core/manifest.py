@@ -31,7 +31,7 @@ MAX_PATTERNS = MEBIBYTE
 _FILE = MANIFEST.decode()
 _TOP_KEYS = ("claims",)
 _CLAIM_KEYS = ("description", "checks")
-_CHECK_KEYS = ("run", "covers", "mutation", "timeout")
+_CHECK_KEYS = ("run", "covers", "mutation", "timeout", "fails-with")
 _REQUIRED_CHECK_KEYS = ("run", "covers", "mutation")
 _NOWHERE = Place(0, 0)
 _A_CHECK = "a check is a table of its own: `[claims.NAME.checks.NAME]`"
@@ -231,6 +231,7 @@ class _Reader:
             covers=self._covers(key, table),
             mutations=self._mutations(key, table),
             timeout=self._timeout(key, table),
+            fails_with=self._pattern(key, table, "fails-with"),
         )
 
     def _run(self, key: Key, table: dict[str, Any]) -> str:
@@ -284,6 +285,19 @@ class _Reader:
         if seconds is None:
             self._note((*key, "timeout"), f"`timeout` is `{text}`", terms.A_DURATION)
         return seconds
+
+    def _pattern(self, key: Key, table: dict[str, Any], name: str) -> str | None:
+        """Return a regular expression, which is never empty: that would match anything."""
+        pattern = self._string(key, table, name)
+        if pattern is None:
+            return None
+        if not pattern:
+            self._note((*key, name), f"`{name}` must not be empty")
+        try:
+            terms.compiled(pattern)
+        except ValueError as error:
+            self._note((*key, name), f"`{name}` {error}", terms.A_LITERAL)
+        return pattern
 
     def _tables(
         self, key: Key, parent: dict[str, Any], none: str

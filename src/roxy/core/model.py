@@ -44,6 +44,8 @@ class Check(NamedTuple):
     """Paths of patches as roxy.toml gives them, never empty (S31)."""
     timeout: float | None = None
     """Seconds that one run may take (S40); None for as long as it takes."""
+    fails_with: str | None = None
+    """A regular expression that matches what a mutated run prints (S41)."""
 
     @property
     def id(self) -> str:

@@ -43,6 +43,10 @@ class Run:
     timed_out: bool = False
     """Whether roxy ended it at the check's timeout (S40); then `exit` and `signal` tell how `sh`
     took that."""
+    matched: bool | None = None
+    """Whether what a mutated run printed matches `fails-with` (S41); None when that is not known."""
+    unsearched: str | None = None
+    """Why what it printed could not be searched."""
 
     @property
     def passed(self) -> bool:

@@ -130,6 +130,7 @@ def _run(run: Run) -> dict[str, Any]:
         "exit": run.exit,
         "signal": run.signal,
         "timed_out": run.timed_out,
+        "matched": run.matched,
         "seconds": round(run.seconds, 3),
         "log": run.log.name,
         "log_size": run.log_size,

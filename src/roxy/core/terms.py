@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import re
+import warnings
 
 A_DURATION = "write a number above 0 and its unit: `90s`, `10m`, `1.5h`"
+A_LITERAL = "between single quotes a backslash stands for itself, as `re` needs it"
 
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?) *([smh])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
@@ -18,3 +20,18 @@ def seconds(text: str) -> float | None:
         return None
     value = float(match[1]) * _SECONDS[match[2]]
     return value if 0 < value < math.inf else None
+
+
+def compiled(pattern: str) -> re.Pattern[str]:
+    """Return the regular expression that a pattern is, as roxy searches with it (S41).
+
+    Raises `ValueError`, whose text goes on after the pattern's name.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about what may mean something else one day
+            return re.compile(pattern, re.MULTILINE)
+    except re.error as error:
+        raise ValueError(f"is no regular expression: {error}") from error
+    except (RecursionError, OverflowError, MemoryError) as error:
+        raise ValueError("is a regular expression without measure") from error

@@ -76,7 +76,7 @@ def is_over(check: Check, runs: Iterable[Run]) -> bool:
 def _fault(check: Check, run: Run) -> Reason | None:
     """Return why a check is rejected for one of its runs, or None when that went as it must."""
     if run.phase is Phase.MUTATED:
-        return _not_noticed(run) if run.passed else None
+        return _not_noticed(run) if run.passed else _other_failure(check, run)
     return None if run.passed else _not_passed(check, run)
 
 
@@ -91,6 +91,20 @@ def _not_noticed(run: Run) -> Reason:
     return Reason(
         "mutation-not-noticed",
         f"the mutated run passed (exit code 0): `{run.mutation}` was not noticed",
+    )
+
+
+def _other_failure(check: Check, run: Run) -> Reason | None:
+    """Return how a mutated run failed, where it had to fail in another way (S41)."""
+    if check.fails_with is None or run.matched:
+        return None
+    what = f"the mutated run with `{run.mutation}` {how_it_ended(check, run)}"
+    if run.unsearched is not None:
+        return Reason("output-not-searched", f"{what}, but its output {run.unsearched}")
+    return Reason(
+        "failed-otherwise",
+        f"{what}: it failed, but not as expected, for nothing in its output matches"
+        f" `{check.fails_with}`",
     )
 
 
@@ -114,8 +128,11 @@ def _seconds(check: Check) -> str:
 
 
 def _weakness(check: Check, run: Run) -> str | None:
-    """Return a warning when a mutated run failed in a way that proves little (S27)."""
-    if run.phase is not Phase.MUTATED or run.passed:
+    """Return a warning when a mutated run failed in a way that proves little (S27).
+
+    One that printed what it must, by `fails-with`, failed as it must, however it ended.
+    """
+    if run.phase is not Phase.MUTATED or run.passed or run.matched:
         return None
     why = None
     if run.timed_out:

@@ -12,8 +12,9 @@ from roxy.core.errors import DiskError, Interrupted
 from roxy.core.events import EditKept, RunFinished, RunOutput, RunStarted, RunTick
 from roxy.core.forward import seconds_to_wait
 from roxy.core.mutation import Scratch
-from roxy.core.outcome import Run
+from roxy.core.outcome import Phase, Run
 from roxy.core.process import Runner, adopt_orphans
+from roxy.core.search import SearchError, is_found
 from roxy.core.verdict import run_count
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from roxy.core.journal import Patched
     from roxy.core.model import Check
     from roxy.core.mutation import Edit, Fit, Misfit
-    from roxy.core.outcome import Phase
+    from roxy.core.process import Ended
     from roxy.core.session import Session
     from roxy.core.working_tree import Stamp
 
@@ -150,6 +151,7 @@ class Workspace:
             self._session.journal.forget_run()
             raise
         self._session.journal.forget_run()
+        matched, unsearched = self._search(check, phase, ended)
         run = Run(
             phase=phase,
             mutation=mutation,
@@ -160,6 +162,18 @@ class Workspace:
             log_size=ended.log.size,
             log_sha256=ended.log.sha256,
             timed_out=ended.timed_out,
+            matched=matched,
+            unsearched=unsearched,
         )
         self._emit(RunFinished(check, run))
         return run
+
+    def _search(self, check: Check, phase: Phase, ended: Ended) -> tuple[bool | None, str | None]:
+        """Say whether a mutated run printed what it must (S41), or why that cannot be said."""
+        has_passed = ended.exit == 0 and not ended.timed_out
+        if phase is not Phase.MUTATED or has_passed or check.fails_with is None:
+            return None, None
+        try:
+            return is_found(check.fails_with, ended.log, self._session.interrupts), None
+        except SearchError as error:
+            return None, str(error)

@@ -101,6 +101,7 @@ def _run(run: Run) -> dict[str, Any]:
         "exit": run.exit,
         "signal": run.signal,
         "timed_out": run.timed_out,
+        "matched": run.matched,
         "seconds": round(run.seconds, 3),
         **_path("log", run.log),
         "log_size": run.log_size,
