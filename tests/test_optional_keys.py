@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import struct
+import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -129,6 +130,39 @@ def test_a_pattern_that_is_none_is_a_fault_of_the_manifest(pattern: str, what: s
     assert (fault.what, fault.where) == (f"`fails-with` {what}", "roxy.toml:5:1, check `x/y`")
 
 
+# ------------------------------------------------------------------- env
+
+
+@pytest.mark.rule("S41")
+def test_env_is_held_in_byte_order_of_its_names() -> None:
+    assert read(
+        'env = { b = "1", A = "", "\u00e9" = "2", a = "x=y", "a b" = "\u00e9\\n" }'
+    ).env == (*(("A", ""), ("a", "x=y"), ("a b", "\u00e9\n"), ("b", "1"), ("\u00e9", "2")),)
+    assert read("env = {}").env == ()
+
+
+@pytest.mark.rule("S10", "S41")
+@pytest.mark.parametrize(
+    ("value", "what"),
+    [
+        ("'TZ=UTC'", '`env` must be a table of strings such as `{ TZ = "UTC" }`, not a string'),
+        ("['a']", '`env` must be a table of strings such as `{ TZ = "UTC" }`, not a list'),
+        ("{ A = 1 }", "variable `A` must be a string, not a number"),
+        ("{ A = true }", "variable `A` must be a string, not a boolean"),
+        ("{ A.B = 'x' }", "variable `A` must be a string, not a table"),
+        ("{ '' = 'x' }", "the name of a variable is empty"),
+        ("{ 'A=B' = 'x' }", "the name of a variable holds a `=`: `A=B`"),
+        ('{ "A\\u0000" = "x" }', "the name of a variable holds a NUL character: `A\0`"),
+        ('{ A = "x\\u0000" }', "variable `A` holds a NUL character, which none can"),
+    ],
+)
+def test_an_environment_that_cannot_be_is_a_fault(value: str, what: str) -> None:
+    (fault,) = faults(f"env = {value}")
+    assert fault.what == what
+    assert str(fault.where).startswith("roxy.toml:5:")
+    assert not fits_the_schema(**tomllib.loads(f"env = {value}"))
+
+
 # ------------------------------------------------------------------- the fingerprint
 
 
@@ -168,6 +202,13 @@ def test_a_check_without_optional_keys_has_the_fingerprint_that_it_always_had() 
     [
         ("timeout = '10m'", []),
         ("fails-with = '\u00e9+'", [(b"fails-with", b"\xc3\xa9+")]),
+        ("env = {}", []),
+        ("env = { B = '2', A = '' }", [(b"env", b"A="), (b"env", b"B=2")]),
+        ("env.b = '1'\nenv.\"\u00e9\" = ''", [(b"env", b"b=1"), (b"env", b"\xc3\xa9=")]),
+        (
+            "env = { A = '1' }\nfails-with = 'x'",
+            [(b"fails-with", b"x"), (b"env", b"A=1")],
+        ),
     ],
 )
 def test_what_is_set_is_in_the_fingerprint_as_the_contract_says(

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from handshake import Sleeper
+from inside import standing
+from roxy.core.model import State
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -114,3 +116,26 @@ def test_a_bad_expression_is_told_before_anything_runs(project: Project) -> None
     assert done.code == 2
     assert "`fails-with` is no regular expression" in done.err
     assert not (project.root / "ran").exists()
+
+
+# ------------------------------------------------------------------- env
+
+
+@pytest.mark.rule("S6", "S41")
+def test_env_is_set_in_every_run_also_what_would_be_stripped(project: Project) -> None:
+    keys = 'env = { TZ = "Asia/Tokyo", CDPATH = "/here", GIT_DIR = "elsewhere", NEW = "a b" }'
+    project.greet(f'echo "$TZ $CDPATH $GIT_DIR $NEW" >>.git/seen; {PASSES}', keys=keys)
+    done = project.roxy("verify", env={"CDPATH": "/there", "NEW": "old"})
+    assert done.code == 0, done
+    assert project.read(".git/seen") == b"Asia/Tokyo /here elsewhere a b\n" * 3
+
+
+@pytest.mark.rule("S34", "S41")
+def test_another_value_makes_a_check_stale(project: Project) -> None:
+    project.greet(keys='env = { TZ = "UTC" }')
+    assert project.roxy("verify").code == 0
+    text = project.read("roxy.toml").decode()
+    project.write("roxy.toml", text.replace('"UTC"', '"GMT"'))
+    assert standing(project)[0] is State.STALE
+    project.write("roxy.toml", text)
+    assert standing(project)[0] is State.VERIFIED

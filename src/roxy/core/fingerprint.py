@@ -46,6 +46,8 @@ def _terms(check: Check) -> Iterable[bytes]:
     """Give the fields of what is set of the optional keys; a check without any has none."""
     if check.fails_with is not None:
         yield _field(b"fails-with", check.fails_with.encode())
+    for name, value in check.env:
+        yield _field(b"env", f"{name}={value}".encode())
 
 
 def of_file(path: bytes, digest: bytes) -> bytes:

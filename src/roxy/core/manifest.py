@@ -31,7 +31,7 @@ MAX_PATTERNS = MEBIBYTE
 _FILE = MANIFEST.decode()
 _TOP_KEYS = ("claims",)
 _CLAIM_KEYS = ("description", "checks")
-_CHECK_KEYS = ("run", "covers", "mutation", "timeout", "fails-with")
+_CHECK_KEYS = ("run", "covers", "mutation", "timeout", "fails-with", "env")
 _REQUIRED_CHECK_KEYS = ("run", "covers", "mutation")
 _NOWHERE = Place(0, 0)
 _A_CHECK = "a check is a table of its own: `[claims.NAME.checks.NAME]`"
@@ -232,6 +232,7 @@ class _Reader:
             mutations=self._mutations(key, table),
             timeout=self._timeout(key, table),
             fails_with=self._pattern(key, table, "fails-with"),
+            env=terms.in_order(self._env(key, table)),
         )
 
     def _run(self, key: Key, table: dict[str, Any]) -> str:
@@ -298,6 +299,23 @@ class _Reader:
         except ValueError as error:
             self._note((*key, name), f"`{name}` {error}", terms.A_LITERAL)
         return pattern
+
+    def _env(self, key: Key, table: dict[str, Any]) -> dict[str, str]:
+        """Return what is set in the environment, by name."""
+        key = (*key, "env")
+        env = table.get("env", {})
+        if not isinstance(env, dict):
+            example = 'such as `{ TZ = "UTC" }`'
+            self._note(key, f"`env` must be a table of strings {example}, not {_kind(env)}")
+            return {}
+        for name, value in env.items():
+            if fault := terms.variable_fault(name):
+                self._note((*key, name), f"the name of a variable {fault}")
+            if not isinstance(value, str):
+                self._note((*key, name), f"variable `{name}` must be a string, not {_kind(value)}")
+            elif "\0" in value:
+                self._note((*key, name), f"variable `{name}` holds a NUL character, which none can")
+        return {name: value for name, value in env.items() if isinstance(value, str)}
 
     def _tables(
         self, key: Key, parent: dict[str, Any], none: str

@@ -46,6 +46,8 @@ class Check(NamedTuple):
     """Seconds that one run may take (S40); None for as long as it takes."""
     fails_with: str | None = None
     """A regular expression that matches what a mutated run prints (S41)."""
+    env: tuple[tuple[str, str], ...] = ()
+    """What is set in the environment of the runs (S41), in byte order of the names."""
 
     @property
     def id(self) -> str:

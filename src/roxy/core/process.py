@@ -16,6 +16,7 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from roxy.core import processes
@@ -39,6 +40,7 @@ _POLL = 0.005
 _CHUNK = 1 << 16
 _LAST_AT_MOST = 4 << 20
 """Bytes taken after the command has ended: a process outside our reach may go on printing."""
+_NOTHING: Mapping[str, str] = MappingProxyType({})
 _LINUX = sys.platform == "linux"
 _PR_SET_CHILD_SUBREAPER = 36
 # `read` takes the byte that lets the command go, byte for byte, so nothing else of it is read.
@@ -92,8 +94,9 @@ class Runner:
         on_output: Callable[[bytes], None],
         on_tick: Callable[[], None],
         timeout: float | None = None,
+        env: Mapping[str, str] = _NOTHING,
     ) -> Ended:
-        """Run `sh -c command` to its end and end what it leaves.
+        """Run `sh -c command` to its end and end what it leaves; `env` is set for it besides.
 
         With `timeout` it is ended too when it has taken that many seconds (S40). Raises `Interrupted` when a signal asks roxy to stop, `ProcessError` when something of the
         command cannot be started or ended; nothing that can be ended is left in any case.
@@ -101,7 +104,7 @@ class Runner:
         kept = Log(log)
         try:
             started = time.monotonic()
-            code, in_time = self._run(command, kept, on_output, on_tick, timeout)
+            code, in_time = self._run(command, kept, on_output, on_tick, timeout, env)
             seconds = time.monotonic() - started
         finally:
             closed = kept.close()
@@ -116,9 +119,10 @@ class Runner:
         on_output: Callable[[bytes], None],
         on_tick: Callable[[], None],
         timeout: float | None,
+        env: Mapping[str, str],
     ) -> tuple[int, bool]:
         """Return how it ended, and whether it did so in time."""
-        started = _start(command, self.root, self.env)
+        started = _start(command, self.root, {**self.env, **env})
 
         def take(chunk: bytes) -> None:
             log.add(chunk)

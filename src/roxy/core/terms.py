@@ -5,6 +5,10 @@ from __future__ import annotations
 import math
 import re
 import warnings
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 A_DURATION = "write a number above 0 and its unit: `90s`, `10m`, `1.5h`"
 A_LITERAL = "between single quotes a backslash stands for itself, as `re` needs it"
@@ -35,3 +39,19 @@ def compiled(pattern: str) -> re.Pattern[str]:
         raise ValueError(f"is no regular expression: {error}") from error
     except (RecursionError, OverflowError, MemoryError) as error:
         raise ValueError("is a regular expression without measure") from error
+
+
+def variable_fault(name: str) -> str | None:
+    """Return what is wrong with the name of an environment variable (S41)."""
+    if not name:
+        return "is empty"
+    if "=" in name:
+        return f"holds a `=`: `{name}`"
+    if "\0" in name:
+        return f"holds a NUL character: `{name}`"
+    return None
+
+
+def in_order(env: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """Return variables as a check has them, which is also their order in a fingerprint (S34)."""
+    return tuple(sorted(env.items(), key=lambda pair: pair[0].encode()))

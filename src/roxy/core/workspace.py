@@ -146,6 +146,7 @@ class Workspace:
                 on_output=lambda chunk: self._emit(RunOutput(chunk)),
                 on_tick=lambda: self._emit(RunTick()),
                 timeout=check.timeout,
+                env=dict(check.env),
             )
         except Interrupted:
             self._session.journal.forget_run()
