@@ -163,6 +163,33 @@ def test_an_environment_that_cannot_be_is_a_fault(value: str, what: str) -> None
     assert not fits_the_schema(**tomllib.loads(f"env = {value}"))
 
 
+# ------------------------------------------------------------------- inputs
+
+
+@pytest.mark.rule("S13", "S41")
+def test_inputs_are_globs_as_covers_are() -> None:
+    check = read("inputs = ['tests/**', './a']")
+    assert check.inputs == ("tests/**", "./a")
+    assert check.globs == ("a", "tests/**", "./a")
+
+
+@pytest.mark.rule("S10", "S13", "S41")
+@pytest.mark.parametrize(
+    ("value", "what", "column"),
+    [
+        ("'a'", "`inputs` must be a list of strings, not a string", 1),
+        ("[]", "`inputs` must not be empty", 1),
+        ("['a', 1]", "`inputs` must hold only strings, not a number", 16),
+        ("['a', 'src/']", "glob `src/` ends in `/`", 16),
+        ("['/a']", "glob `/a` is absolute", 11),
+    ],
+)
+def test_inputs_that_mean_no_files_are_a_fault(value: str, what: str, column: int) -> None:
+    (fault,) = faults(f"inputs = {value}")
+    assert (fault.what, fault.where) == (what, f"roxy.toml:5:{column}, check `x/y`")
+    assert not fits_the_schema(**tomllib.loads(f"inputs = {value}"))
+
+
 # ------------------------------------------------------------------- the fingerprint
 
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
+import struct
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from handshake import Sleeper
 from inside import standing
+from project import LONG_AGO
+from roxy.core.errors import ConfigError
 from roxy.core.model import State
 
 if TYPE_CHECKING:
@@ -139,3 +144,70 @@ def test_another_value_makes_a_check_stale(project: Project) -> None:
     assert standing(project)[0] is State.STALE
     project.write("roxy.toml", text)
     assert standing(project)[0] is State.VERIFIED
+
+
+# ------------------------------------------------------------------- inputs
+
+INPUTS = 'inputs = ["tests/*", "src/greeting.txt"]'
+
+
+def with_inputs(project: Project, run: str = PASSES) -> None:
+    """Make a project whose check covers `src` and depends on `tests`."""
+    project.greet(run, keys=INPUTS)
+    os.utime(project.write("tests/one.txt", "one\n"), (LONG_AGO, LONG_AGO))
+
+
+@pytest.mark.rule("S34", "S41")
+def test_inputs_are_in_the_fingerprint_among_the_covered_files(project: Project) -> None:
+    with_inputs(project)
+    os.utime(project.write("src/z.txt", "z"), (LONG_AGO, LONG_AGO))
+    project.write("src/a.txt", "a")
+    project.write("tests/a.txt", "a")
+    data = b"roxy fingerprint 1\n"
+    fields = [(b"run", PASSES.encode()), (b"mutation", project.read("mutations/it.patch"))]
+    for path in ("src/a.txt", "src/greeting.txt", "src/z.txt", "tests/a.txt", "tests/one.txt"):
+        fields.append((b"path", path.encode()))
+        fields.append((b"content", hashlib.sha256(project.read(path)).digest()))
+    for name, value in fields:
+        data += name + b"\0" + struct.pack(">Q", len(value)) + value
+    check = the_check(project.roxy("verify", "--json"))
+    assert check["fingerprint"] == "sha256:" + hashlib.sha256(data).hexdigest()
+
+
+@pytest.mark.rule("S41")
+def test_a_changed_input_makes_a_check_stale_and_is_named(project: Project) -> None:
+    with_inputs(project)
+    assert project.roxy("verify").code == 0
+    project.write("tests/one.txt", "other\n")
+    assert standing(project) == (State.STALE, "`tests/one.txt` changed")
+    project.write("tests/one.txt", "one\n")
+    assert standing(project)[0] is State.VERIFIED
+    project.write("tests/two.txt", "new")
+    assert standing(project) == (State.STALE, "`tests/two.txt` added")
+
+
+@pytest.mark.rule("S18", "S41")
+def test_a_mutation_of_an_input_is_rejected(project: Project) -> None:
+    with_inputs(project)
+    project.mutation("tests/one.txt", "one", "two")
+    check = the_check(project.roxy("verify", "--json"))
+    assert (check["result"], check["runs"]) == ("rejected", [])
+    assert check["reason"]["code"] == "not-covered"
+    assert "`tests/one.txt`" in check["reason"]["text"]
+
+
+@pytest.mark.rule("S26", "S41")
+def test_a_check_that_touches_an_input_is_rejected(project: Project) -> None:
+    with_inputs(project, f"echo more >>tests/one.txt; {PASSES}")
+    done = project.roxy("verify")
+    assert done.out.startswith(
+        "rejected greeting/text: covered files or inputs changed while it ran: `tests/one.txt`\n"
+    )
+
+
+@pytest.mark.rule("S14", "S41")
+def test_inputs_that_match_no_file_are_an_error_of_every_command(project: Project) -> None:
+    project.greet(keys='inputs = ["tests/**"]')
+    with pytest.raises(ConfigError, match=r"the glob `tests/\*\*` matches no file"):
+        standing(project)
+    assert project.roxy("verify").code == 2

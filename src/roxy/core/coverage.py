@@ -1,4 +1,4 @@
-"""Which files the globs mean, and in which folders they are (S12-S16)."""
+"""Which files the globs mean, and in which folders they are (S12-S16, S41)."""
 
 from __future__ import annotations
 
@@ -29,13 +29,16 @@ class Coverage(NamedTuple):
     """The covered files of some checks, as git and the disk list them now."""
 
     files: Mapping[str, tuple[bytes, ...]]
-    """Sorted paths by check id; never empty for a check, unless nothing strict was asked for."""
+    """Sorted paths by check id, inputs among them; never empty for a check, unless nothing strict
+    was asked for."""
     stamps: Mapping[bytes, Stamp]
     """Of every covered file, in the order of paths."""
     absent: tuple[bytes, ...]
     """Tracked files that a glob matches but the disk does not have (S52)."""
     idle: frozenset[str]
     """Ids of the checks that have a glob without a file; none if that is an error (S14)."""
+    covered: Mapping[str, tuple[bytes, ...]]
+    """The same as `files` without what is only an input: what a mutation may edit (S18, S41)."""
 
 
 def find_covered(
@@ -46,13 +49,13 @@ def find_covered(
     strict: bool = True,
     expected: Iterable[bytes] = (),
 ) -> Coverage:
-    """List what every check covers.
+    """List what every check covers, and what else its outcome depends on.
 
     If `strict`, raises `ConfigError` for each glob that matches no file (S14). Raises `DiskError`.
     Files that are `expected`, in order, are looked at while git is still at work; only time depends
     on it.
     """
-    globs = {text: glob.parse(text) for check in checks for text in check.covers}
+    globs = {text: glob.parse(text) for check in checks for text in check.globs}
     prefixes = glob.outermost(prefix for one in globs.values() for prefix in one.prefixes)
     with repository.listing(prefixes) as listing:
         early = digests.stamps(tree, expected)
@@ -68,13 +71,18 @@ def find_covered(
             text: tuple(path for path in some if path in stamps) for text, some in matching.items()
         }
     idle = frozenset(
-        check.id for check in checks if not all(matching[text] for text in check.covers)
+        check.id for check in checks if not all(matching[text] for text in check.globs)
     )
     if idle and strict:
         _refuse_idle(repository, tree, checks, matching)
-    found = {check.id: _union([matching[text] for text in check.covers]) for check in checks}
+    found = {check.id: _union([matching[text] for text in check.globs]) for check in checks}
+    covered = found | {
+        check.id: _union([matching[text] for text in check.covers])
+        for check in checks
+        if check.inputs
+    }
     absent = (path for path in candidates if path not in stamps and tree.look(path) is None)
-    return Coverage(found, stamps, tuple(absent), idle)
+    return Coverage(found, stamps, tuple(absent), idle, covered)
 
 
 def _union(some: Sequence[tuple[bytes, ...]]) -> tuple[bytes, ...]:
@@ -90,7 +98,7 @@ def _refuse_idle(
 ) -> None:
     """Raise for each glob of each check that matches nothing (S14)."""
     idle = [
-        (check, glob.parse(text)) for check in checks for text in check.covers if not matching[text]
+        (check, glob.parse(text)) for check in checks for text in check.globs if not matching[text]
     ]
     if idle:
         raise ConfigError.of(

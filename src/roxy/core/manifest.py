@@ -31,7 +31,7 @@ MAX_PATTERNS = MEBIBYTE
 _FILE = MANIFEST.decode()
 _TOP_KEYS = ("claims",)
 _CLAIM_KEYS = ("description", "checks")
-_CHECK_KEYS = ("run", "covers", "mutation", "timeout", "fails-with", "env")
+_CHECK_KEYS = ("run", "covers", "mutation", "timeout", "fails-with", "env", "inputs")
 _REQUIRED_CHECK_KEYS = ("run", "covers", "mutation")
 _NOWHERE = Place(0, 0)
 _A_CHECK = "a check is a table of its own: `[claims.NAME.checks.NAME]`"
@@ -204,7 +204,7 @@ class _Reader:
         self._findings = findings
         self._excused = set(torn)
         """Keys below which something may be missing: another fault accounts for it."""
-        self._globs: set[str] = set()
+        self._known_globs: set[str] = set()
         self._room = MAX_PATTERNS
 
     def claims(self, document: dict[str, Any]) -> Iterator[Claim]:
@@ -228,11 +228,12 @@ class _Reader:
             claim=claim,
             name=str(key[-1]),
             run=self._run(key, table),
-            covers=self._covers(key, table),
+            covers=self._globs(key, table, "covers"),
             mutations=self._mutations(key, table),
             timeout=self._timeout(key, table),
             fails_with=self._pattern(key, table, "fails-with"),
             env=terms.in_order(self._env(key, table)),
+            inputs=self._globs(key, table, "inputs"),
         )
 
     def _run(self, key: Key, table: dict[str, Any]) -> str:
@@ -245,12 +246,12 @@ class _Reader:
             self._note((*key, "run"), "`run` holds a NUL character, which no command can")
         return run
 
-    def _covers(self, key: Key, table: dict[str, Any]) -> tuple[str, ...]:
-        covers = self._strings(key, table, "covers")
-        for key_of_glob, text in covers:
-            if text not in self._globs and self._room >= 0:
+    def _globs(self, key: Key, table: dict[str, Any], name: str) -> tuple[str, ...]:
+        globs = self._strings(key, table, name)
+        for key_of_glob, text in globs:
+            if text not in self._known_globs and self._room >= 0:
                 self._glob(key_of_glob, text)
-        return tuple(text for _, text in covers)
+        return tuple(text for _, text in globs)
 
     def _glob(self, key: Key, text: str) -> None:
         try:
@@ -258,7 +259,7 @@ class _Reader:
         except glob.GlobError as error:
             self._note(key, f"glob {error}", error.hint)
             return
-        self._globs.add(text)
+        self._known_globs.add(text)
         self._room -= parsed.size
         if self._room < 0:
             what = f"the globs up to `{text}` mean too much together"

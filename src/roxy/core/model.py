@@ -48,6 +48,13 @@ class Check(NamedTuple):
     """A regular expression that matches what a mutated run prints (S41)."""
     env: tuple[tuple[str, str], ...] = ()
     """What is set in the environment of the runs (S41), in byte order of the names."""
+    inputs: tuple[str, ...] = ()
+    """Globs of files that the outcome depends on too, and that no mutation may touch (S41)."""
+
+    @property
+    def globs(self) -> tuple[str, ...]:
+        """Every glob that means files of this check."""
+        return self.covers + self.inputs
 
     @property
     def id(self) -> str:

@@ -31,7 +31,8 @@ class Evidence:
     runs: tuple[Run, ...]
     """In the order in which they ran: clean, then mutated and restored for each mutation."""
     touched: tuple[bytes, ...]
-    """Covered files that somebody but roxy wrote, replaced, removed or added meanwhile (S26)."""
+    """Covered files and inputs that somebody but roxy wrote, replaced, removed or added meanwhile
+    (S26)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,7 @@ def judge(evidence: Evidence) -> Verdict:
         if run.phase is not Phase.MUTATED:
             return Verdict(Result.REJECTED, reason, run, notes)
     if evidence.touched:
-        return Verdict(Result.REJECTED, _changed(evidence.touched), None, notes)
+        return Verdict(Result.REJECTED, _changed(check, evidence.touched), None, notes)
     for run, reason in faults:
         return Verdict(Result.REJECTED, reason, run, notes)
     if len(runs) != run_count(check):
@@ -108,8 +109,9 @@ def _other_failure(check: Check, run: Run) -> Reason | None:
     )
 
 
-def _changed(paths: Iterable[bytes]) -> Reason:
-    return Reason("files-changed", f"covered files changed while it ran: {name_files(paths)}")
+def _changed(check: Check, paths: Iterable[bytes]) -> Reason:
+    what = "covered files or inputs" if check.inputs else "covered files"
+    return Reason("files-changed", f"{what} changed while it ran: {name_files(paths)}")
 
 
 def how_it_ended(check: Check, run: Run) -> str:

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class _Watch:
-    """The covered files of one try, and which of them somebody but roxy touched (S26)."""
+    """The files of one try, and which of them somebody but roxy touched (S26)."""
 
     place: Workspace
     expected: dict[bytes, Stamp]
@@ -77,13 +77,13 @@ class _Try:
     check: Check
     patches: Sequence[bytes]
     place: Workspace
-    covered: Collection[bytes]
+    files: Collection[bytes]
     runs: list[Run] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     kept: list[Kept] = field(default_factory=list)
 
     def run(self, phase: Phase, mutation: str | None) -> Run:
-        before = self.place.folder_stamps(self.covered)
+        before = self.place.folder_stamps(self.files)
         run = self.place.run(self.check, phase, mutation, len(self.runs) + 1)
         self.runs.append(run)
         self._look_at_folders(before)
@@ -94,7 +94,7 @@ class _Try:
 
         As with a file, a ctime alone proves nothing: chmod leaves that too.
         """
-        after = self.place.folder_stamps(self.covered)
+        after = self.place.folder_stamps(self.files)
         for folder, stamp in before.items():
             now = after.get(folder)
             if now is not None and now != stamp and same_but_ctime(now, stamp):
@@ -111,15 +111,15 @@ def verify_check(check: Check, patches: Sequence[bytes], place: Workspace) -> Ou
     `Interrupted` and `RoxyError`; the tree is as it was in any case but `RestoreError`.
     """
     place.begin()
-    covered = place.covered(check)
-    attempt = _Try(check, patches, place, covered)
+    files, covered = place.files(check)
+    attempt = _Try(check, patches, place, files)
     # Stamps before the digests here, and after them at the end: what is read lies in between.
-    watch = _Watch(place, place.stamps(covered))
-    before = place.digests(covered)
-    fits, misfit = _fit_all(attempt, before)
+    watch = _Watch(place, place.stamps(files))
+    before = place.digests(files)
+    fits, misfit = _fit_all(attempt, before.keys() & set(covered))
     if misfit is None:
         _run_all(attempt, fits, watch)
-        _compare(watch, before, place.digests(place.covered_again(check)))
+        _compare(watch, before, place.digests(place.files_again(check)))
         watch.look()
     evidence = Evidence(
         check=check,

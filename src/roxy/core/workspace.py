@@ -58,14 +58,17 @@ class Workspace:
         with suppress(DiskError):  # it must not hide what else went wrong
             self._scratch.clear()
 
-    def covered(self, check: Check) -> Sequence[bytes]:
-        """List the files of a check that is about to run. Raises `ConfigError` (S14)."""
+    def files(self, check: Check) -> tuple[Sequence[bytes], Sequence[bytes]]:
+        """List the files of a check that is about to run, and those that a mutation may edit.
+
+        Raises `ConfigError` (S14).
+        """
         listed, self._listed = self._listed, None
         if listed is None or check.id not in listed.files or check.id in listed.idle:
             listed = self._find([check], strict=True)
-        return listed.files[check.id]
+        return listed.files[check.id], listed.covered[check.id]
 
-    def covered_again(self, check: Check) -> Sequence[bytes]:
+    def files_again(self, check: Check) -> Sequence[bytes]:
         """List the files of a check that has run, and those of the next one with them."""
         upcoming = self.upcoming()
         self._listed = self._find([check, upcoming] if upcoming else [check], strict=False)
