@@ -20,6 +20,8 @@ from roxy.core.events import (
     CheckFinished,
     CheckStarted,
     EditKept,
+    NeedFinished,
+    NeedStarted,
     RunFinished,
     RunOutput,
     RunStarted,
@@ -185,6 +187,9 @@ def test_verbose_does_not_wait_for_the_end_of_an_endless_line(pipes: Callable[[]
 def a_whole_check(check: Check) -> list[Event]:
     return [
         CheckStarted(check, 1, 3),
+        NeedStarted(check, "true"),
+        RunTick(),
+        NeedFinished(check),
         RunStarted(check, Phase.CLEAN, 1, 3),
         RunTick(),
         RunFinished(check, a_run()),

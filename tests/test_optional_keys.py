@@ -190,6 +190,32 @@ def test_inputs_that_mean_no_files_are_a_fault(value: str, what: str, column: in
     assert not fits_the_schema(**tomllib.loads(f"inputs = {value}"))
 
 
+# ------------------------------------------------------------------- needs
+
+
+@pytest.mark.rule("S42")
+def test_needs_are_commands_in_their_order() -> None:
+    assert read("needs = ['command -v xcrun', 'true']").needs == ("command -v xcrun", "true")
+    assert read("needs = []").needs == ()
+    assert fits_the_schema(needs=[])
+
+
+@pytest.mark.rule("S10", "S42")
+@pytest.mark.parametrize(
+    ("value", "what", "column"),
+    [
+        ("'true'", "`needs` must be a list of strings, not a string", 1),
+        ("['true', 1]", "`needs` must hold only strings, not a number", 18),
+        ("['true', ' ']", "a command of `needs` must not be empty", 18),
+        ('["a\\u0000"]', "a command of `needs` holds a NUL character, which no command can", 10),
+    ],
+)
+def test_needs_that_are_no_commands_are_a_fault(value: str, what: str, column: int) -> None:
+    (fault,) = faults(f"needs = {value}")
+    assert (fault.what, fault.where) == (what, f"roxy.toml:5:{column}, check `x/y`")
+    assert not fits_the_schema(**tomllib.loads(f"needs = {value}"))
+
+
 # ------------------------------------------------------------------- the fingerprint
 
 
@@ -228,6 +254,7 @@ def test_a_check_without_optional_keys_has_the_fingerprint_that_it_always_had() 
     ("lines", "fields"),
     [
         ("timeout = '10m'", []),
+        ("needs = ['true']", []),
         ("fails-with = '\u00e9+'", [(b"fails-with", b"\xc3\xa9+")]),
         ("env = {}", []),
         ("env = { B = '2', A = '' }", [(b"env", b"A="), (b"env", b"B=2")]),

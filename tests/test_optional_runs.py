@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import struct
 from typing import TYPE_CHECKING, Any
@@ -211,3 +212,107 @@ def test_inputs_that_match_no_file_are_an_error_of_every_command(project: Projec
     with pytest.raises(ConfigError, match=r"the glob `tests/\*\*` matches no file"):
         standing(project)
     assert project.roxy("verify").code == 2
+
+
+# ------------------------------------------------------------------- needs
+
+
+@pytest.mark.rule("S42")
+def test_a_check_whose_need_is_not_met_is_blocked_and_nothing_is_run(project: Project) -> None:
+    keys = "needs = ['true', 'echo one; echo no response; echo; exit 2', ': >.git/third']"
+    project.greet(f": >ran; {PASSES}", keys=keys)
+    done = project.roxy("verify")
+    assert (done.code, done.err) == (1, "")
+    assert done.out == (
+        "blocked greeting/text: it needs `echo one; echo no response; echo; exit 2`,"
+        " which failed with exit code 2; it last printed: no response\n"
+        "1 blocked\n"
+    )
+    assert not (project.root / "ran").exists()
+    assert not (project.root / ".git/third").exists()
+    assert list((project.state / "logs").iterdir()) == []
+    (receipt,) = (project.state / "receipts").iterdir()
+    value = json.loads(receipt.read_bytes())
+    assert (value["result"], value["runs"]) == ("blocked", [])
+    assert value["reason"]["code"] == "need-not-met"
+
+
+@pytest.mark.rule("S6", "S23", "S24", "S40", "S42")
+def test_needs_run_as_a_run_does(project: Project, sleeper: Sleeper) -> None:
+    need = f"echo $TZ; cat; {sleeper.command} & pwd; test -e src && exec {sleeper.command}"
+    keys = f"needs = ['{need}']\ntimeout = '0.5s'\nenv = {{ TZ = 'UTC' }}"
+    project.greet(keys=keys)
+    done = project.roxy("verify", "-v", "--json")
+    (check,) = done.json["checks"]
+    assert check["result"] == "blocked"
+    assert check["reason"]["text"].endswith(
+        f"which took longer than its timeout of 0.5 s; it last printed: {project.root}"
+    )
+    assert f"greeting/text: needs {need}\nUTC\n{project.root}\n" in done.err
+    assert not sleeper.pids()
+
+
+@pytest.mark.rule("S42")
+def test_a_check_whose_needs_are_met_is_tried(project: Project) -> None:
+    project.greet(keys="needs = ['true', 'test -e src/greeting.txt']")
+    done = project.roxy("verify", "--json")
+    assert done.code == 0
+    assert done.json["counts"]["results"] == {"verified": 1, "rejected": 0, "blocked": 0}
+    assert len(the_check(done)["runs"]) == 3
+
+
+@pytest.mark.rule("S18", "S42")
+def test_a_patch_that_does_not_fit_rejects_before_needs_are_asked(project: Project) -> None:
+    project.greet(keys="needs = [': >.git/asked; exit 1']")
+    project.write("src/greeting.txt", "hello there\n")
+    check = the_check(project.roxy("verify", "--json"))
+    assert (check["result"], check["runs"]) == ("rejected", [])
+    assert not (project.root / ".git/asked").exists()
+
+
+@pytest.mark.rule("S26", "S42")
+@pytest.mark.parametrize("ends", [0, 1])
+def test_needs_may_not_touch_covered_files_either(project: Project, ends: int) -> None:
+    project.greet(
+        f": >ran; {PASSES}", keys=f"needs = ['echo more >>src/greeting.txt; exit {ends}']"
+    )
+    check = the_check(project.roxy("verify", "--json"))
+    assert check["runs"] == []
+    assert check["reason"]["code"] == ("need-not-met" if ends else "files-changed")
+    assert not (project.root / "ran").exists()
+
+
+def blocked_later(project: Project) -> str:
+    """Make a project with evidence for a check that is blocked by now; return its lock."""
+    project.greet(keys="needs = ['test ! -e .git/down']")
+    project.check("grep -q hello src/greeting.txt", name="other")
+    assert project.roxy("verify").code == 0
+    project.write(".git/down", "")
+    return project.read("roxy.lock").decode()
+
+
+@pytest.mark.rule("S36", "S42", "S50")
+def test_the_entry_of_a_blocked_check_is_left_alone(project: Project) -> None:
+    lock = blocked_later(project)
+    done = project.roxy("verify", "--all", "--json")
+    assert done.code == 1
+    assert [one["result"] for one in done.json["checks"]] == ["blocked", "verified"]
+    assert [one["state"] for one in done.json["checks"]] == ["verified", "verified"]
+    assert done.json["counts"]["results"] == {"verified": 1, "rejected": 0, "blocked": 1}
+    assert project.read("roxy.lock").decode() == lock
+    locked = project.roxy("verify", "--all", "--locked")
+    assert locked.code == 1
+    assert locked.out.endswith("verified greeting/other\n1 verified, 1 blocked\n")
+    assert project.roxy("gate").code == 0
+    os.utime(project.write("src/new.txt", "new\n"), (LONG_AGO, LONG_AGO))
+    assert project.roxy("verify").code == 1
+    assert project.states() == {"greeting/text": "stale", "greeting/other": "verified"}
+
+
+@pytest.mark.rule("S37", "S42")
+def test_a_broken_lock_is_written_anew_without_what_is_blocked(project: Project) -> None:
+    lock = blocked_later(project)
+    project.write("roxy.lock", "<<<<<<< ours\n" + lock)
+    done = project.roxy("verify", "--all", "--json")
+    assert [one["state"] for one in done.json["checks"]] == ["unverified", "verified"]
+    assert project.states() == {"greeting/text": "unverified", "greeting/other": "verified"}

@@ -60,7 +60,9 @@ def an_outcome(
         "runs": tuple(a_run(phase) for phase in Phase),
         "fingerprint": FINGERPRINT,
     }
-    if result is not Result.VERIFIED:
+    if result is Result.BLOCKED:
+        values |= {"reason": Reason("need-not-met", "it needs `pg_isready`"), "runs": ()}
+    elif result is Result.REJECTED:
         failed = a_run(exit=1)
         values |= {
             "reason": Reason("clean-run-failed", "the clean run exited with 1"),
@@ -109,6 +111,7 @@ REPORTS = {
         an_entry(UPLOAD),
         an_entry(a_check("upload", "web"), State.UNVERIFIED),
     ),
+    "blocked": a_report(tried(WEB, Result.BLOCKED)),
     "rejected-without-a-run": a_report(
         tried(
             WEB,
@@ -496,7 +499,7 @@ def test_json_counts_every_state_and_result_also_those_that_are_absent() -> None
     assert counts == {
         "checks": 4,
         "states": {"verified": 2, "stale": 0, "unverified": 2},
-        "results": {"verified": 1, "rejected": 1},
+        "results": {"verified": 1, "rejected": 1, "blocked": 0},
     }
 
 

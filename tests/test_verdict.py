@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from roxy.core.model import Check, Reason, Result
-from roxy.core.outcome import Phase, Run
+from roxy.core.outcome import Phase, Run, Unmet
 from roxy.core.verdict import Evidence, how_it_ended, is_over, judge, name_files
 
 
@@ -57,6 +57,7 @@ def evidence(
     return Evidence(
         check=a_check(mutations),
         misfit=MISFIT if misfit else None,
+        unmet=None,
         runs=the_runs(*ends) if ends else (),
         touched=(b"src/a", b"src/b") if touched else (),
     )
@@ -236,7 +237,7 @@ def test_a_mutated_run_that_failed_otherwise_is_rejected_and_needs_no_third_run(
     clean, restored = a_run(Phase.CLEAN, PASS), a_run(Phase.RESTORED, PASS)
     for matched, result in ((True, Result.VERIFIED), (False, Result.REJECTED)):
         run = a_failure(matched=matched)
-        verdict = judge(Evidence(check, None, (clean, run, restored), ()))
+        verdict = judge(Evidence(check, None, None, (clean, run, restored), ()))
         assert verdict.result is result
         assert is_over(check, [clean, run]) is not matched
     assert verdict.reason == Reason(
@@ -250,7 +251,7 @@ def test_a_mutated_run_that_failed_otherwise_is_rejected_and_needs_no_third_run(
 def test_an_output_that_could_not_be_searched_is_no_evidence() -> None:
     check = a_check()._replace(fails_with="x")
     run = a_failure(unsearched="was not searched to its end")
-    verdict = judge(Evidence(check, None, (a_run(Phase.CLEAN, PASS), run), ()))
+    verdict = judge(Evidence(check, None, None, (a_run(Phase.CLEAN, PASS), run), ()))
     assert (verdict.result, verdict.failed_run) == (Result.REJECTED, run)
     assert verdict.reason == Reason(
         "output-not-searched",
@@ -264,7 +265,7 @@ def test_a_failure_with_the_expected_output_proves_enough_however_it_ended() -> 
     check = a_check()._replace(fails_with="x")
     run = replace(a_run(Phase.MUTATED, End(139)), matched=True)
     runs = (a_run(Phase.CLEAN, PASS), run, a_run(Phase.RESTORED, PASS))
-    verdict = judge(Evidence(check, None, runs, ()))
+    verdict = judge(Evidence(check, None, None, runs, ()))
     assert (verdict.result, verdict.notes) == (Result.VERIFIED, ())
 
 
@@ -274,12 +275,47 @@ def test_a_run_that_timed_out_has_not_passed_whatever_its_shell_made_of_it() -> 
     ends = (PASS, End(1), End(None, 15))
     for end in ends:
         clean = replace(a_run(Phase.CLEAN, end), timed_out=True)
-        reason = judge(Evidence(check, None, (clean,), ())).reason
+        reason = judge(Evidence(check, None, None, (clean,), ())).reason
         assert reason == Reason(
             "clean-run-timed-out", "the clean run took longer than its timeout of 90 s"
         )
         mutated = replace(a_run(Phase.MUTATED, end), timed_out=True)
         runs = (a_run(Phase.CLEAN, PASS), mutated, a_run(Phase.RESTORED, PASS))
-        verdict = judge(Evidence(check, None, runs, ()))
+        verdict = judge(Evidence(check, None, None, runs, ()))
         assert verdict.result is Result.VERIFIED
         assert "(it took longer than its timeout of 90 s)" in verdict.notes[0]
+
+
+@pytest.mark.rule("S42")
+@pytest.mark.parametrize(
+    ("unmet", "text"),
+    [
+        (
+            Unmet("command -v xcrun", 127, None, timed_out=False, last_line=None),
+            "it needs `command -v xcrun`, which failed with exit code 127; it printed nothing",
+        ),
+        (
+            Unmet("pg", None, 9, timed_out=False, last_line="no response"),
+            "it needs `pg`, which was ended by signal 9 (SIGKILL); it last printed: no response",
+        ),
+        (
+            Unmet("pg", 0, None, timed_out=True, last_line="x" * 201),
+            (
+                "it needs `pg`, which took longer than its timeout of 2 s;"
+                f" it last printed: {'x' * 200}..."
+            ),
+        ),
+    ],
+)
+def test_what_needs_something_that_is_not_there_is_blocked(unmet: Unmet, text: str) -> None:
+    check = a_check()._replace(timeout=2.0)
+    verdict = judge(Evidence(check, None, unmet, (), ()))
+    assert (verdict.result, verdict.reason) == (Result.BLOCKED, Reason("need-not-met", text))
+    assert judge(Evidence(check, MISFIT, unmet, (), ())).result is Result.REJECTED
+
+
+@pytest.mark.rule("S26", "S42")
+def test_files_that_changed_before_the_first_run_are_a_rejection() -> None:
+    verdict = judge(Evidence(a_check(), None, None, (), (b"src/a",)))
+    assert verdict.reason is not None
+    assert verdict.reason.code == "files-changed"

@@ -20,6 +20,8 @@ from roxy.core.events import (
     CheckFinished,
     CheckStarted,
     EditKept,
+    NeedFinished,
+    NeedStarted,
     RunFinished,
     RunOutput,
     RunStarted,
@@ -79,6 +81,10 @@ class Progress:
                 self._check, self._left = event.check, event.total - event.number
                 known = event.seconds_left
                 self._end = None if known is None else time.monotonic() + known
+                self._now_doing("preparing")
+            case NeedStarted():
+                self._now_doing("asking for what it needs", timed=True)
+            case NeedFinished():
                 self._now_doing("preparing")
             case RunStarted():
                 self._now_doing(f"run {event.number} of {event.total}", timed=True)

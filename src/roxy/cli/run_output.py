@@ -6,7 +6,7 @@ import codecs
 import re
 from typing import TYPE_CHECKING
 
-from roxy.core.events import RunFinished, RunOutput, RunStarted
+from roxy.core.events import NeedFinished, NeedStarted, RunFinished, RunOutput, RunStarted
 from roxy.reports.text import printable, printable_output
 
 if TYPE_CHECKING:
@@ -35,9 +35,12 @@ class RunOutputPrinter:
             case RunStarted():
                 name = printable(event.check.id)
                 self._stream.write(f"{name}: {event.phase} run, {event.number} of {event.total}\n")
+            case NeedStarted():
+                name, command = printable(event.check.id), printable(event.command)
+                self._stream.write(f"{name}: needs {command}\n")
             case RunOutput():
                 self._add(self._decoder.decode(event.chunk))
-            case RunFinished():
+            case RunFinished() | NeedFinished():
                 self._finish()
             case _:
                 pass

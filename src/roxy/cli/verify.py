@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 _HELP = """Run the checks that lack fresh evidence, and record in roxy.lock what they prove.
 
 A check is run on the code as it is, then with its mutation in the code, then on the code as it was.
-It is verified when it passes, fails and passes; else it is rejected, with the reason.
+It is verified when it passes, fails and passes; else it is rejected, with the reason. It is blocked
+when something that it needs is not there.
 
 NAME is a claim, a check as claim/check, or a glob over those. Without one, all are meant.
 
@@ -32,7 +33,7 @@ Examples:
 \b
 Exit codes:
   0  all that was run is verified, or nothing had to be run
-  1  at least one check was rejected, or --locked found roxy.lock to differ
+  1  at least one check was rejected or blocked, or --locked found roxy.lock to differ
   2  roxy could not judge
 
 130, 143 and 129 mean that a signal ended it: INT, TERM, HUP. The files are put back first.

@@ -28,6 +28,21 @@ class CheckStarted:
 
 
 @dataclass(frozen=True, slots=True)
+class NeedStarted:
+    """Something that a check needs is asked for, before its first run (S42)."""
+
+    check: Check
+    command: str
+
+
+@dataclass(frozen=True, slots=True)
+class NeedFinished:
+    """The command that asks for it ended, and nothing that it started is left."""
+
+    check: Check
+
+
+@dataclass(frozen=True, slots=True)
 class RunStarted:
     """One of the runs begins. Roxy alone knows which: nothing tells the command (S23)."""
 
@@ -40,14 +55,14 @@ class RunStarted:
 
 @dataclass(frozen=True, slots=True)
 class RunOutput:
-    """Bytes that the command printed, in order, as they came; `-v` shows them."""
+    """Bytes that a run or a need printed, in order, as they came; `-v` shows them."""
 
     chunk: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class RunTick:
-    """A run is still going; comes about ten times a second while nothing else does."""
+    """A run or a need is still going; comes about ten times a second while nothing else does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +87,16 @@ class CheckFinished:
     outcome: Outcome
 
 
-Event = CheckStarted | RunStarted | RunOutput | RunTick | RunFinished | EditKept | CheckFinished
+Event = (
+    CheckStarted
+    | NeedStarted
+    | NeedFinished
+    | RunStarted
+    | RunOutput
+    | RunTick
+    | RunFinished
+    | EditKept
+    | CheckFinished
+)
 if TYPE_CHECKING:
     Emit = Callable[[Event], None]

@@ -31,7 +31,7 @@ MAX_PATTERNS = MEBIBYTE
 _FILE = MANIFEST.decode()
 _TOP_KEYS = ("claims",)
 _CLAIM_KEYS = ("description", "checks")
-_CHECK_KEYS = ("run", "covers", "mutation", "timeout", "fails-with", "env", "inputs")
+_CHECK_KEYS = ("run", "covers", "mutation", "timeout", "fails-with", "env", "inputs", "needs")
 _REQUIRED_CHECK_KEYS = ("run", "covers", "mutation")
 _NOWHERE = Place(0, 0)
 _A_CHECK = "a check is a table of its own: `[claims.NAME.checks.NAME]`"
@@ -234,17 +234,27 @@ class _Reader:
             fails_with=self._pattern(key, table, "fails-with"),
             env=terms.in_order(self._env(key, table)),
             inputs=self._globs(key, table, "inputs"),
+            needs=self._needs(key, table),
         )
 
     def _run(self, key: Key, table: dict[str, Any]) -> str:
         run = self._string(key, table, "run")
         if run is None:
             return ""
-        if not run.strip():
-            self._note((*key, "run"), "`run` must not be empty")
-        if "\0" in run:
-            self._note((*key, "run"), "`run` holds a NUL character, which no command can")
+        self._refuse_command((*key, "run"), "`run`", run)
         return run
+
+    def _needs(self, key: Key, table: dict[str, Any]) -> tuple[str, ...]:
+        needs = self._strings(key, table, "needs", or_none=True)
+        for key_of_command, command in needs:
+            self._refuse_command(key_of_command, "a command of `needs`", command)
+        return tuple(command for _, command in needs)
+
+    def _refuse_command(self, key: Key, name: str, command: str) -> None:
+        if not command.strip():
+            self._note(key, f"{name} must not be empty")
+        if "\0" in command:
+            self._note(key, f"{name} holds a NUL character, which no command can")
 
     def _globs(self, key: Key, table: dict[str, Any], name: str) -> tuple[str, ...]:
         globs = self._strings(key, table, name)
@@ -349,7 +359,13 @@ class _Reader:
         return None
 
     def _strings(
-        self, key: Key, table: dict[str, Any], name: str, *, or_one: bool = False
+        self,
+        key: Key,
+        table: dict[str, Any],
+        name: str,
+        *,
+        or_one: bool = False,
+        or_none: bool = False,
     ) -> list[tuple[Key, str]]:
         """Return the strings of a list, each with its own key."""
         key = (*key, name)
@@ -361,7 +377,7 @@ class _Reader:
                 wanted = f"a {'string or ' if or_one else ''}list of strings"
                 self._note(key, f"`{name}` must be {wanted}, not {_kind(value)}")
             return []
-        if not value:
+        if not value and not or_none:
             self._note(key, f"`{name}` must not be empty")
         strings: list[tuple[Key, str]] = []
         for number, item in enumerate(value):

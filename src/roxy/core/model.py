@@ -31,6 +31,8 @@ class Result(StrEnum):
 
     VERIFIED = "verified"
     REJECTED = "rejected"
+    BLOCKED = "blocked"
+    """It could not be tried here: something that it needs is missing (S42)."""
 
 
 class Check(NamedTuple):
@@ -50,6 +52,8 @@ class Check(NamedTuple):
     """What is set in the environment of the runs (S41), in byte order of the names."""
     inputs: tuple[str, ...] = ()
     """Globs of files that the outcome depends on too, and that no mutation may touch (S41)."""
+    needs: tuple[str, ...] = ()
+    """Shell commands that must exit 0 before anything is run (S42)."""
 
     @property
     def globs(self) -> tuple[str, ...]:

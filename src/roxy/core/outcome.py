@@ -55,6 +55,18 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
+class Unmet:
+    """Something that a check needs and that is not there: the first of its `needs` that failed."""
+
+    command: str
+    exit: int | None
+    signal: int | None
+    timed_out: bool
+    last_line: str | None
+    """The last line that it printed with anything on it, raw; None when there was none."""
+
+
+@dataclass(frozen=True, slots=True)
 class Kept:
     """Something that was in the way when a file was put back, and where it is now (S29)."""
 

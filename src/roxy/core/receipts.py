@@ -117,7 +117,7 @@ class ReceiptKeeper:
 def _optional_keys(check: Check) -> dict[str, Any]:
     """Return what a check has of the keys that it need not have."""
     return {
-        name: value
+        name.replace("_", "-"): value
         for name, default in check._field_defaults.items()
         if (value := getattr(check, name)) != default
     }

@@ -53,8 +53,13 @@ class Recorder:
 
 
 def with_outcome(lock: Lockfile, event: CheckFinished) -> Lockfile:
-    """Return the lock as one result leaves it: an entry for evidence, none after a rejection."""
+    """Return the lock as one result leaves it: an entry for evidence, none after a rejection.
+
+    What was blocked keeps the one that it has (S42).
+    """
     outcome = event.outcome
+    if outcome.result is Result.BLOCKED:
+        return lock
     if outcome.result is Result.VERIFIED and outcome.fingerprint is not None:
         return lock.with_entry(outcome.check, outcome.fingerprint)
     return lock.without(outcome.check)

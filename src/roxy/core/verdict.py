@@ -14,9 +14,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from roxy.core.model import Check
-    from roxy.core.outcome import Run
+    from roxy.core.outcome import Run, Unmet
 
 _SAYS_LITTLE = {126: "the command could not be executed", 127: "a command was not found"}
+_LONGEST_LINE = 200
+"""Characters of the last line of output that a reason quotes."""
 _SHELL_SIGNAL = 128
 """What a shell adds to the number of the signal that ended its command."""
 
@@ -28,6 +30,8 @@ class Evidence:
     check: Check
     misfit: Reason | None
     """Why a mutation cannot be put in; then nothing ran."""
+    unmet: Unmet | None
+    """What the check needs and does not find here; then nothing ran (S42)."""
     runs: tuple[Run, ...]
     """In the order in which they ran: clean, then mutated and restored for each mutation."""
     touched: tuple[bytes, ...]
@@ -51,6 +55,8 @@ def judge(evidence: Evidence) -> Verdict:
     notes = tuple(note for run in runs if (note := _weakness(check, run)))
     if evidence.misfit is not None:
         return Verdict(Result.REJECTED, evidence.misfit, None, notes)
+    if evidence.unmet is not None:
+        return Verdict(Result.BLOCKED, _blocked(check, evidence.unmet), None, notes)
     faults = [(run, reason) for run in runs if (reason := _fault(check, run))]
     for run, reason in faults:
         if run.phase is not Phase.MUTATED:
@@ -72,6 +78,15 @@ def run_count(check: Check) -> int:
 def is_over(check: Check, runs: Iterable[Run]) -> bool:
     """Say whether no further run can change a rejection: one of these decided it (S22)."""
     return any(_fault(check, run) for run in runs)
+
+
+def _blocked(check: Check, unmet: Unmet) -> Reason:
+    last = "it printed nothing"
+    if unmet.last_line is not None:
+        cut = unmet.last_line[:_LONGEST_LINE]
+        last = f"it last printed: {cut}{'...' if cut != unmet.last_line else ''}"
+    how = how_it_ended(check, unmet)
+    return Reason("need-not-met", f"it needs `{unmet.command}`, which {how}; {last}")
 
 
 def _fault(check: Check, run: Run) -> Reason | None:
@@ -114,13 +129,13 @@ def _changed(check: Check, paths: Iterable[bytes]) -> Reason:
     return Reason("files-changed", f"{what} changed while it ran: {name_files(paths)}")
 
 
-def how_it_ended(check: Check, run: Run) -> str:
+def how_it_ended(check: Check, run: Run | Unmet) -> str:
     """Return how a run ended, as the end of a sentence that begins with the run."""
     if run.timed_out:
         return f"took longer than its timeout of {_seconds(check)}"
     if run.signal is not None:
         return f"was ended by signal {_signal_name(run.signal)}"
-    if run.passed:
+    if run.exit == 0:
         return "passed"
     return f"failed with exit code {run.exit}"
 

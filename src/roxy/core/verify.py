@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from roxy.core.events import Emit, Event
     from roxy.core.model import Check, Manifest, Standing
     from roxy.core.mutation import Fit
-    from roxy.core.outcome import Kept, Run
+    from roxy.core.outcome import Kept, Run, Unmet
     from roxy.core.session import Session
     from roxy.core.working_tree import Stamp
 
@@ -82,6 +82,14 @@ class _Try:
     notes: list[str] = field(default_factory=list)
     kept: list[Kept] = field(default_factory=list)
 
+    def find_unmet(self) -> Unmet | None:
+        """Ask for everything that the check needs, up to the first that is not there (S42)."""
+        before = self.place.folder_stamps(self.files)
+        asked = (self.place.ask_for(self.check, command) for command in self.check.needs)
+        unmet = next((one for one in asked if one is not None), None)
+        self._look_at_folders(before)
+        return unmet
+
     def run(self, phase: Phase, mutation: str | None) -> Run:
         before = self.place.folder_stamps(self.files)
         run = self.place.run(self.check, phase, mutation, len(self.runs) + 1)
@@ -117,13 +125,16 @@ def verify_check(check: Check, patches: Sequence[bytes], place: Workspace) -> Ou
     watch = _Watch(place, place.stamps(files))
     before = place.digests(files)
     fits, misfit = _fit_all(attempt, before.keys() & set(covered))
-    if misfit is None:
+    # What is cheap comes first: a patch that does not fit rejects before anything is asked for.
+    unmet = attempt.find_unmet() if misfit is None else None
+    if misfit is None and unmet is None:
         _run_all(attempt, fits, watch)
         _compare(watch, before, place.digests(place.files_again(check)))
         watch.look()
     evidence = Evidence(
         check=check,
         misfit=misfit.reason if misfit else None,
+        unmet=unmet,
         runs=tuple(attempt.runs),
         touched=tuple(sorted(watch.touched)),
     )
@@ -160,6 +171,8 @@ def _fit_all(attempt: _Try, covered: Collection[bytes]) -> tuple[list[Fit], Misf
 
 def _run_all(attempt: _Try, fits: Sequence[Fit], watch: _Watch) -> None:
     """Run clean, then mutated and restored for each mutation, as long as that can prove anything."""
+    if not watch.look():  # what the check needs was asked for, and could touch them
+        return
     attempt.run(Phase.CLEAN, None)
     for mutation, fit in zip(attempt.check.mutations, fits, strict=True):
         if not watch.look() or is_over(attempt.check, attempt.runs):
@@ -233,8 +246,8 @@ def verify(
         return tally.report()
     now, trouble_now = _read_lock(session, everything=True)
     differences = (
-        *_differences(work.lock, tally.lock, trouble),
-        *_differences(now, tally.lock, trouble_now),  # a check may have written it meanwhile
+        *_differences(work.lock, tally, trouble),
+        *_differences(now, tally, trouble_now),  # a check may have written it meanwhile
     )
     return tally.report(lock_differences=tuple(dict.fromkeys(differences)))
 
@@ -369,11 +382,16 @@ class _Tally:
         self._outcomes: dict[str, Outcome] = {}
         self.lock = Lockfile()
         """What these results alone prove."""
+        self.blocked: set[tuple[str, str]] = set()
+        """Claim and check of what could not be tried here."""
 
     def __call__(self, event: Event) -> None:
         if isinstance(event, CheckFinished):
-            self._outcomes[event.outcome.check.id] = event.outcome
+            outcome = event.outcome
+            self._outcomes[outcome.check.id] = outcome
             self.lock = with_outcome(self.lock, event)
+            if outcome.result is Result.BLOCKED:
+                self.blocked.add((outcome.check.claim, outcome.check.name))
 
     def report(
         self,
@@ -394,17 +412,21 @@ class _Tally:
         if outcome is None:
             standing = self._work.standings[check.id]
             return Entry(check, standing.state, standing.reason)
-        verified = outcome.result is Result.VERIFIED
-        state = State.VERIFIED if verified else State.UNVERIFIED
+        state = {
+            Result.VERIFIED: State.VERIFIED,
+            Result.REJECTED: State.UNVERIFIED,
+            Result.BLOCKED: self._work.standings[check.id].state,  # its entry is left alone (S42)
+        }[outcome.result]
         return Entry(check, state, outcome.reason, outcome)
 
 
-def _differences(disk: Lockfile, proven: Lockfile, trouble: str | None) -> tuple[str, ...]:
-    """Say how roxy.lock differs from what was proven (S50)."""
+def _differences(disk: Lockfile, tally: _Tally, trouble: str | None) -> tuple[str, ...]:
+    """Say how roxy.lock differs from what was proven; what was blocked has no say (S50)."""
     if trouble is not None:
         return (trouble,)
     lines = []
-    for names in sorted(disk.fingerprints.keys() | proven.fingerprints.keys()):
+    proven = tally.lock
+    for names in sorted((disk.fingerprints.keys() | proven.fingerprints.keys()) - tally.blocked):
         on_disk, shown = disk.fingerprints.get(names), proven.fingerprints.get(names)
         name = "/".join(names)
         if on_disk is None:

@@ -9,10 +9,19 @@ from typing import TYPE_CHECKING
 
 from roxy.core import coverage, digests, files
 from roxy.core.errors import DiskError, Interrupted
-from roxy.core.events import EditKept, RunFinished, RunOutput, RunStarted, RunTick
+from roxy.core.events import (
+    EditKept,
+    NeedFinished,
+    NeedStarted,
+    RunFinished,
+    RunOutput,
+    RunStarted,
+    RunTick,
+)
 from roxy.core.forward import seconds_to_wait
+from roxy.core.log import last_lines
 from roxy.core.mutation import Scratch
-from roxy.core.outcome import Phase, Run
+from roxy.core.outcome import Phase, Run, Unmet
 from roxy.core.process import Runner, adopt_orphans
 from roxy.core.search import SearchError, is_found
 from roxy.core.verdict import run_count
@@ -28,6 +37,9 @@ if TYPE_CHECKING:
     from roxy.core.process import Ended
     from roxy.core.session import Session
     from roxy.core.working_tree import Stamp
+
+_LINES_LOOKED_AT = 20
+"""Lines at the end of a log among which the last one with anything on it is looked for."""
 
 
 class Workspace:
@@ -140,21 +152,7 @@ class Workspace:
         """Run a check's command once, to the end of all that it starts. Raises `Interrupted`."""
         self._session.interrupts.check()
         self._emit(RunStarted(check, phase, number, run_count(check)))
-        # A name that tells nothing of the run: the command may find it (S23).
-        log = self._logs / f"{time.strftime('%Y%m%dT%H%M%S')}-{secrets.token_hex(4)}.log"
-        try:
-            ended = self._runner.run(
-                check.run,
-                log,
-                on_output=lambda chunk: self._emit(RunOutput(chunk)),
-                on_tick=lambda: self._emit(RunTick()),
-                timeout=check.timeout,
-                env=dict(check.env),
-            )
-        except Interrupted:
-            self._session.journal.forget_run()
-            raise
-        self._session.journal.forget_run()
+        ended = self._execute(check, check.run)
         matched, unsearched = self._search(check, phase, ended)
         run = Run(
             phase=phase,
@@ -171,6 +169,47 @@ class Workspace:
         )
         self._emit(RunFinished(check, run))
         return run
+
+    def ask_for(self, check: Check, command: str) -> Unmet | None:
+        """Ask for one thing that a check needs, as a run is run (S42); None when it is there.
+
+        Raises `Interrupted`.
+        """
+        self._session.interrupts.check()
+        self._emit(NeedStarted(check, command))
+        ended = self._execute(check, command)
+        self._emit(NeedFinished(check))
+        lines = last_lines(ended.log.path, _LINES_LOOKED_AT) or []
+        files.remove(ended.log.path)
+        if ended.exit == 0 and not ended.timed_out:
+            return None
+        last = next((line for line in reversed(lines) if line.strip()), None)
+        return Unmet(
+            command=command,
+            exit=ended.exit,
+            signal=ended.signal,
+            timed_out=ended.timed_out,
+            last_line=None if last is None else last.decode("utf-8", "surrogateescape").strip(),
+        )
+
+    def _execute(self, check: Check, command: str) -> Ended:
+        """Run a command to the end of all that it starts. Raises `Interrupted`."""
+        # A name that tells nothing of the run: the command may find it (S23).
+        log = self._logs / f"{time.strftime('%Y%m%dT%H%M%S')}-{secrets.token_hex(4)}.log"
+        try:
+            ended = self._runner.run(
+                command,
+                log,
+                on_output=lambda chunk: self._emit(RunOutput(chunk)),
+                on_tick=lambda: self._emit(RunTick()),
+                timeout=check.timeout,
+                env=dict(check.env),
+            )
+        except Interrupted:
+            self._session.journal.forget_run()
+            raise
+        self._session.journal.forget_run()
+        return ended
 
     def _search(self, check: Check, phase: Phase, ended: Ended) -> tuple[bool | None, str | None]:
         """Say whether a mutated run printed what it must (S41), or why that cannot be said."""

@@ -26,6 +26,7 @@ _STYLES = {
     "stale": "33",
     "unverified": "31",
     "rejected": "31",
+    "blocked": "33",
     "error": "1;31",
     "warning": "33",
     "hint": "36",
