@@ -134,3 +134,19 @@ def test_last_lines_reads_only_the_end_of_a_log(tmp_path: Path) -> None:
 @pytest.mark.rule("S25", "S45")
 def test_last_lines_of_a_log_that_is_gone_are_none(tmp_path: Path) -> None:
     assert last_lines(tmp_path / "log", 5) is None
+
+
+@pytest.mark.rule("S23", "S25")
+@pytest.mark.parametrize("kind", ["FIFO", "folder", "link"])
+def test_last_lines_of_what_stands_in_the_place_of_a_log_are_none(
+    tmp_path: Path, kind: str
+) -> None:
+    path = tmp_path / "log"
+    match kind:
+        case "FIFO":
+            os.mkfifo(path)
+        case "folder":
+            path.mkdir()
+        case "link":
+            path.symlink_to(__file__)
+    assert last_lines(path, 5) is None

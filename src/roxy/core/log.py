@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from roxy.core.errors import DiskError
 if TYPE_CHECKING:
     from pathlib import Path
 
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 KEPT_AT_EACH_END = 8 << 20
 """Bytes kept from the beginning, and again from the end."""
 
@@ -86,12 +88,19 @@ class Log:
 
 
 def last_lines(path: Path, most: int, window: int = 64 << 10) -> list[bytes] | None:
-    """Return the last `most` lines of a log, or None when it is gone; reads `window` bytes."""
+    """Return the last `most` lines of a log, or None when it is gone; reads `window` bytes.
+
+    A check can put anything in its place, and a FIFO would hold roxy up.
+    """
     try:
-        with path.open("rb") as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(max(0, size - window))
-            lines = file.read(window).splitlines()
+        fd = os.open(path, _READ)
+        try:
+            seen = os.fstat(fd)
+            if not stat.S_ISREG(seen.st_mode):
+                return None
+            lines = os.pread(fd, window, max(0, seen.st_size - window)).splitlines()
+        finally:
+            os.close(fd)
     except OSError:
         return None
     return lines[-most:]
