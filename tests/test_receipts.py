@@ -14,7 +14,8 @@ import pytest
 from handshake import until_there
 from roxy import __version__
 from roxy.core.model import Check
-from roxy.core.receipts import find_basis, past_seconds
+from roxy.core.receipts import past_seconds
+from roxy.core.tries import Archive, check_digits
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -290,7 +291,8 @@ def test_no_receipt_makes_a_check_verified(verified: Project) -> None:
 def test_a_receipt_that_roxy_did_not_write_is_in_nobodys_way(tmp_path: Path, data: bytes) -> None:
     digits = "ab" * 32
     plant(tmp_path / "receipts", data.replace(b"FP", digits.encode()), digits[:12])
-    find_basis(tmp_path, CHECK, f"sha256:{digits}")  # explains something, or nothing
+    assert Archive(tmp_path).evidence(CHECK, f"sha256:{digits}") is None
+    assert Archive(tmp_path).last_of_each([CHECK]) == {}
     assert past_seconds(tmp_path, [CHECK]) == {}
 
 
@@ -309,28 +311,25 @@ def test_a_planted_receipt_stops_no_command(verified: Project) -> None:
 
 
 @pytest.mark.rule("S39")
-def test_find_basis_takes_the_receipt_of_this_check_and_this_evidence(tmp_path: Path) -> None:
+@pytest.mark.parametrize("named", [True, False])
+def test_evidence_is_the_receipt_of_this_check_and_this_fingerprint(
+    tmp_path: Path, *, named: bool
+) -> None:
     digits = "cd" * 32
-
-    def a_receipt(claim: str, fingerprint: str, run: str) -> bytes:
-        return json.dumps(
-            {
-                "schema": "roxy.receipt/1",
-                "fingerprint": fingerprint,
-                "check": {"claim": claim, "check": "text", "run": run, "mutations": []},
-                "files": {"src/caf\udce9": "00"},
-            }
-        ).encode()
-
     folder = tmp_path / "receipts"
-    plant(
-        folder, a_receipt("greeting", f"sha256:{digits}", "right"), digits[:12], "20200101T000000"
-    )
-    plant(folder, a_receipt("other", f"sha256:{digits}", "wrong"), digits[:12])
-    plant(folder, a_receipt("greeting", "sha256:" + digits[:12] + "0" * 52, "wrong"), digits[:12])
-    basis = find_basis(tmp_path, CHECK, f"sha256:{digits}")
-    assert basis is not None
-    assert basis.run == "right"
-    assert basis.files == {b"src/caf\xe9": "00"}
-    assert find_basis(tmp_path, CHECK, "sha256:" + "ef" * 32) is None
-    assert find_basis(tmp_path / "none", CHECK, f"sha256:{digits}") is None
+
+    def a_receipt(claim: str, fingerprint: str, run: str, time: str = "20990101T000000") -> None:
+        check = {"claim": claim, "check": "text", "run": run, "mutations": []}
+        data = forged(fingerprint=fingerprint, check=check, files={"src/caf\udce9": "00"}, runs=[])
+        about = f"{check_digits(f'{claim}/text')}-" if named else ""
+        plant(folder, data, about + digits[:12], time)
+
+    a_receipt("greeting", f"sha256:{digits}", "right", "20200101T000000")
+    a_receipt("other", f"sha256:{digits}", "wrong")
+    a_receipt("greeting", "sha256:" + digits[:12] + "0" * 52, "wrong")
+    evidence = Archive(tmp_path).evidence(CHECK, f"sha256:{digits}")
+    assert evidence is not None
+    assert evidence.basis.run == "right"
+    assert evidence.basis.files == {b"src/caf\xe9": "00"}
+    assert Archive(tmp_path).evidence(CHECK, "sha256:" + "ef" * 32) is None
+    assert Archive(tmp_path / "none").evidence(CHECK, f"sha256:{digits}") is None

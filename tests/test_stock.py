@@ -99,7 +99,7 @@ def test_the_reason_names_what_changed(verified: Project) -> None:
 
 @pytest.mark.rule("S35", "S39")
 @pytest.mark.parametrize("receipts", ["gone", "of another check", "damaged"])
-def test_without_its_receipt_the_state_is_the_same_and_the_reason_names_nothing(
+def test_without_its_receipt_the_state_is_the_same_and_git_tells_the_reason(
     verified: Project, receipts: str
 ) -> None:
     folder = verified.state / "receipts"
@@ -115,7 +115,8 @@ def test_without_its_receipt_the_state_is_the_same_and_the_reason_names_nothing(
         verified.write("roxy.lock", lock.replace(b"[claims.greeting]", b"[claims.other]"))
     assert standing(verified) == (State.VERIFIED, None)
     verified.write("src/greeting.txt", "other")
-    assert standing(verified) == (State.STALE, "its files, its command or its mutation changed")
+    commit = verified.git("rev-parse", "HEAD")[:12]
+    assert standing(verified) == (State.STALE, f"`src/greeting.txt` changed since commit {commit}")
 
 
 @pytest.mark.rule("S36")

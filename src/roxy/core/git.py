@@ -349,6 +349,38 @@ class Repository:
         )
         return bool(answer.code or answer.stdout)
 
+    def recent_commits(self, path: bytes, most: int, depth: int) -> list[str]:
+        """Return the newest commits that changed a file, of about `depth` back from HEAD."""
+        far = self.ask("rev-list", f"--skip={depth}", "--max-count=1", "HEAD")
+        limit = [f"^{one.decode('ascii')}" for one in far.stdout.split()]
+        answer = self.ask("rev-list", f"--max-count={most}", "HEAD", *limit, "--", path)
+        return answer.stdout.decode("ascii").split()
+
+    def files_in(self, commit: str, prefixes: Sequence[bytes]) -> set[bytes]:
+        """Return the regular files that a commit has below `prefixes`, which are as for `listing`."""
+        found: set[bytes] = set()
+        for some in _portions(prefixes):
+            paths = [] if b"" in some else [b"--", *some]
+            answer = self.ask("ls-tree", "-r", "-z", "--full-tree", commit, *paths)
+            lines = (line.partition(b"\t") for line in answer.stdout.split(b"\0"))
+            found.update(path for facts, _, path in lines if facts.startswith(b"100"))
+        return found
+
+    def changed_since(self, commit: str, prefixes: Sequence[bytes]) -> set[bytes]:
+        """Return the files that a commit has and the disk has otherwise, as `git diff` sees it.
+
+        No filter command is run for it.
+        """
+        settings = [("diff.autoRefreshIndex", "true"), *self._filters_off()]
+        options = ["--name-only", "-z", "--no-renames", "--no-ext-diff", "--no-textconv"]
+        options += ["--ignore-submodules=all", "--diff-filter=MT", commit]
+        found: set[bytes] = set()
+        for some in _portions(prefixes):
+            paths = [] if b"" in some else [b"--", *some]
+            answer = self.ask("diff", *options, *paths, settings=settings)
+            found.update(answer.stdout.split(b"\0")[:-1])
+        return found
+
     def _filters_off(self) -> list[tuple[str, str]]:
         """Return settings with which no filter driver has a command."""
         answer = self.ask("config", "-z", "--name-only", "--get-regexp", r"^filter\..*\.")

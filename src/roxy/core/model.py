@@ -87,6 +87,23 @@ class Manifest(NamedTuple):
         return tuple(check for claim in self.claims for check in claim.checks)
 
 
+class Details(NamedTuple):
+    """What a `Reason` found, for programs: how the code now differs from the code then."""
+
+    command_changed: bool = False
+    mutation_changed: bool = False
+    changed: tuple[bytes, ...] = ()
+    """Covered files with other content; sorted, as the next two."""
+    added: tuple[bytes, ...] = ()
+    removed: tuple[bytes, ...] = ()
+    commit: str | None = None
+    """Since which commit, where git told it and no receipt did."""
+    receipt: str | None = None
+    """The file name of the receipt, or of the note of a start, that told it."""
+    time: str | None = None
+    """When the try was that the reason is about: UTC, RFC 3339."""
+
+
 class Reason(NamedTuple):
     """Why a check is in its state, or got its result.
 
@@ -96,6 +113,8 @@ class Reason(NamedTuple):
 
     code: str
     text: str
+    details: Details | None = None
+    """None where it is not about what happened before."""
 
 
 class Standing(NamedTuple):

@@ -1,23 +1,21 @@
 """What is kept of every try, good or bad (S39): one JSON file each, never rewritten.
 
-A receipt's name ends in the SHA-256 of its bytes, and each names the one before it. They explain;
-no state or verdict is ever taken from them.
+A receipt's name ends in the SHA-256 of its bytes, and each names the one before it; that one may
+be pruned by now. `tries` reads them.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import math
 import os
-import re
 import time
 from typing import TYPE_CHECKING, Any
 
-from roxy.core import files, regular_file
+from roxy.core import files
 from roxy.core.events import CheckFinished, RunStarted
 from roxy.core.model import Result
-from roxy.core.status import Basis
+from roxy.core.tries import SCHEMA, Archive, file_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -27,16 +25,9 @@ if TYPE_CHECKING:
     from roxy.core.model import Check
     from roxy.core.outcome import Outcome, Run
 
-SCHEMA = "roxy.receipt/1"
-_FINGERPRINT_DIGITS = 12
-"""Of a fingerprint, in a receipt's name, so that the one for some evidence is found by name."""
-_SHA256_DIGITS = 64
 _LOOKED_AT = 300
 """Receipts that are read for past durations, the newest; reading more would take longer than it
 is worth."""
-_MOST = 256 * regular_file.MEBIBYTE
-"""Bytes of a receipt; one of a million covered files has half as many."""
-_NAME = re.compile(rf"[0-9T.]+Z-(?:none|[0-9a-f]{{12}})-[0-9a-f]{{{_SHA256_DIGITS}}}\.json")
 
 
 class ReceiptKeeper:
@@ -57,7 +48,7 @@ class ReceiptKeeper:
         self._folder = state / "receipts"
         self._patches = patches
         self._about = {"commit": commit, "dirty": dirty, "roxy": version}
-        self._previous = _newest(self._folder)
+        self._previous = next((name.sha256 for name in Archive(state).names), None)
         self._started: Path | None = None
         files.make_folder(self._folder)
 
@@ -77,8 +68,8 @@ class ReceiptKeeper:
     def _write(self, outcome: Outcome) -> None:
         data = json.dumps(self._receipt(outcome), indent=1).encode("ascii")
         sha256 = hashlib.sha256(data).hexdigest()
-        fingerprint = (outcome.fingerprint or "").partition(":")[2][:_FINGERPRINT_DIGITS]
-        files.write(self._folder / f"{_stamp()}-{fingerprint or 'none'}-{sha256}.json", data)
+        name = file_name(_stamp(), outcome.check.id, outcome.fingerprint, sha256)
+        files.write(self._folder / name, data)
         self._previous = sha256
         if self._started is not None:
             files.remove(self._started)
@@ -148,77 +139,16 @@ def _now() -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
-def _names(folder: Path) -> list[str]:
-    """Return the names of receipts, oldest first."""
-    try:
-        names = os.listdir(folder)
-    except OSError:
-        return []
-    return sorted(filter(_NAME.fullmatch, names))
-
-
-def _newest(folder: Path) -> str | None:
-    names = _names(folder)
-    return names[-1].removesuffix(".json")[-_SHA256_DIGITS:] if names else None
-
-
-def find_basis(state: Path, check: Check, fingerprint: str) -> Basis | None:
-    """Return what some recorded evidence was made from, if this machine has its receipt.
-
-    A receipt whose bytes are not what its name says, or that roxy did not write, is passed over.
-    """
-    folder = state / "receipts"
-    digits = fingerprint.partition(":")[2][:_FINGERPRINT_DIGITS]
-    for name in reversed(_names(folder)):
-        if f"-{digits}-" not in name:
-            continue
-        try:
-            receipt = _read(folder / name)
-            named = (receipt["fingerprint"], receipt["check"]["claim"], receipt["check"]["check"])
-            if named == (fingerprint, check.claim, check.name):
-                return _basis(receipt)
-        except regular_file.UNUSABLE:
-            continue
-    return None
-
-
-def _basis(receipt: dict[str, Any]) -> Basis:
-    return Basis(
-        run=str(receipt["check"]["run"]),
-        patches=tuple(str(one["sha256"]) for one in receipt["check"]["mutations"]),
-        files={
-            path.encode("utf-8", "surrogateescape"): str(digest)
-            for path, digest in receipt["files"].items()
-        },
-    )
-
-
 def past_seconds(state: Path, checks: Iterable[Check]) -> dict[str, float]:
     """Return how long the runs of each check took in its last whole try on this machine, by id."""
-    folder = state / "receipts"
+    archive = Archive(state)
     wanted = {check.id for check in checks}
     found: dict[str, float] = {}
-    for name in list(reversed(_names(folder)))[:_LOOKED_AT]:
+    for name in archive.names[:_LOOKED_AT]:
         if not wanted:
             break
-        try:
-            receipt = _read(folder / name)
-            check = f"{receipt['check']['claim']}/{receipt['check']['check']}"
-            if check in wanted and receipt["result"] == Result.VERIFIED:
-                seconds = sum(float(run["seconds"]) for run in receipt["runs"])
-                if math.isfinite(seconds):
-                    found[check] = seconds
-                    wanted.remove(check)
-        except regular_file.UNUSABLE:
-            continue
+        one = archive.read(name)
+        if one and one.id in wanted and one.result == Result.VERIFIED:
+            found[one.id] = sum(run.seconds for run in one.runs)
+            wanted.remove(one.id)
     return found
-
-
-def _read(path: Path) -> dict[str, Any]:
-    data = regular_file.read(None, os.fsencode(path), _MOST, follow_links=False)
-    if hashlib.sha256(data).hexdigest() != path.name.removesuffix(".json")[-_SHA256_DIGITS:]:
-        raise ValueError("its bytes are not those that its name promises")
-    value: dict[str, Any] = json.loads(data)
-    if value["schema"] != SCHEMA:
-        raise ValueError("another roxy wrote it")
-    return value

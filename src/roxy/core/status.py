@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from roxy.core.model import Reason, Standing, State
+from roxy.core.model import Details, Reason, Standing, State
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from roxy.core.model import Check
 
@@ -15,6 +15,10 @@ _NAMED = 3
 """Files that a reason names before it only counts."""
 _LISTED = 5
 """Files that a list of names has before it only counts."""
+
+
+CHANGED = "its files, its command or its mutation changed"
+"""What is said when nothing tells which of them."""
 
 
 class Basis(NamedTuple):
@@ -28,38 +32,54 @@ class Basis(NamedTuple):
 
 
 def stand(check: Check, fingerprint: str, recorded: str | None) -> Standing:
-    """Return a check's state beside what roxy.lock has recorded of it."""
+    """Return a check's state beside what roxy.lock has recorded of it.
+
+    The reason says no more than that; `why` knows what happened before.
+    """
     if recorded is None:
         reason = Reason("no-evidence", "no evidence yet")
         return Standing(check, State.UNVERIFIED, reason, fingerprint)
     if recorded != fingerprint:
-        reason = Reason("changed", "its files, its command or its mutation changed")
+        reason = Reason("changed", CHANGED)
         return Standing(check, State.STALE, reason, fingerprint)
     return Standing(check, State.VERIFIED, None, fingerprint)
 
 
-def what_changed(then: Basis, now: Basis) -> Reason:
-    """Return what differs between the evidence and the code as it is."""
-    changed = [path for path in now.files if then.files.get(path, "") not in ("", now.files[path])]
-    added = [path for path in now.files if path not in then.files]
-    gone = [path for path in then.files if path not in now.files]
+def compare(then: Basis, now: Basis) -> Details:
+    """Return how the code now differs from that of an earlier try."""
+    return Details(
+        command_changed=then.run != now.run,
+        mutation_changed=then.patches != now.patches,
+        changed=tuple(
+            sorted(
+                path
+                for path, digest in now.files.items()
+                if path in then.files and then.files[path] != digest
+            )
+        ),
+        added=tuple(sorted(now.files.keys() - then.files.keys())),
+        removed=tuple(sorted(then.files.keys() - now.files.keys())),
+    )
+
+
+def in_words(details: Details) -> str:
+    """Return what changed as the end of a sentence; empty when it is not known that anything did."""
     parts = [
-        "its command changed" if then.run != now.run else "",
-        "its mutation changed" if then.patches != now.patches else "",
-        _count(changed, "changed"),
-        _count(added, "added"),
-        _count(gone, "removed"),
+        "its command changed" if details.command_changed else "",
+        "its mutation changed" if details.mutation_changed else "",
+        _count(details.changed, "changed"),
+        _count(details.added, "added"),
+        _count(details.removed, "removed"),
     ]
-    text = ", ".join(part for part in parts if part)
-    return Reason("changed", text or "its files, its command or its mutation changed")
+    return ", ".join(part for part in parts if part)
 
 
-def _count(paths: list[bytes], what: str) -> str:
+def _count(paths: Sequence[bytes], what: str) -> str:
     if not paths:
         return ""
     if len(paths) > _NAMED:
         return f"{len(paths)} files {what}"
-    names = [path.decode("utf-8", "surrogateescape") for path in sorted(paths)]
+    names = [path.decode("utf-8", "surrogateescape") for path in paths]
     return ", ".join(f"`{name}`" for name in names) + f" {what}"
 
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from roxy.core import coverage, digest_cache, lockfile, regular_file
 from roxy.core.fingerprint import fingerprint_of, of_file
 from roxy.core.model import LOCKFILE, MANIFEST, Entry, Report, Standing, State
-from roxy.core.status import Basis, name_files, stand, what_changed
+from roxy.core.status import name_files, stand
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from roxy.core.coverage import Coverage
@@ -51,9 +51,9 @@ def _take_stock(session: Session) -> Stock:
     standings = take_standings(session, covered, lock)
     if digests.news:
         digest_cache.save(state, digests.known, covered.stamps)
+    reasons = explain(session, standings, covered, lock)
     entries = tuple(
-        Entry(one.check, one.state, _explain(session, one, covered.files, lock))
-        for one in standings
+        Entry(one.check, one.state, reasons.get(one.check.id, one.reason)) for one in standings
     )
     remarks = _kept(session.repository.state / "kept")
     remarks += _differences_from_head(session.repository, session.tree.fd, manifest)
@@ -87,26 +87,17 @@ def patches_of(manifest: Manifest, check: Check) -> list[bytes]:
     return [manifest.patches[path] for path in check.mutations]
 
 
-def _explain(
-    session: Session, standing: Standing, covered: Mapping[str, Sequence[bytes]], lock: Lockfile
-) -> Reason | None:
-    """Return the reason, with names where a receipt of the evidence is at hand."""
-    recorded = lock.fingerprint(standing.check)
-    if standing.state is not State.STALE or recorded is None:
-        return standing.reason
-    from roxy.core import receipts  # noqa: PLC0415 - most checks are not stale
+def explain(
+    session: Session, standings: Sequence[Standing], covered: Coverage, lock: Lockfile
+) -> dict[str, Reason]:
+    """Return why each check that is not verified is not, by its id."""
+    if all(one.state is State.VERIFIED for one in standings):
+        return {}
+    from roxy.core.why import Why  # noqa: PLC0415 - most often there is nothing to explain
 
-    then = receipts.find_basis(session.repository.state, standing.check, recorded)
-    if then is None:
-        return standing.reason
-    digests = session.digests.read(covered[standing.check.id])
-    patches = patches_of(session.manifest, standing.check)
-    now = Basis(
-        run=standing.check.run,
-        patches=tuple(hashlib.sha256(patch).hexdigest() for patch in patches),
-        files={path: digest.hex() for path, digest in digests.items()},
-    )
-    return what_changed(then, now)
+    digests = session.digests.read_stamped(covered.stamps)
+    why = Why(session.repository, session.manifest, lock, covered.files, digests)
+    return why.explain(standings)
 
 
 def _kept(folder: Path) -> list[str]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from roxy.core.errors import Fault
-    from roxy.core.model import Entry, Reason, Report
+    from roxy.core.model import Details, Entry, Reason, Report
     from roxy.core.outcome import Kept, Outcome, Run
 
 REPORT_SCHEMA = "roxy.report/1"
@@ -120,10 +120,27 @@ def _path(key: str, path: bytes | Path) -> dict[str, str]:
     return {key: shown} if shown == text else {key: shown, f"{key}_bytes": os.fsencode(path).hex()}
 
 
-def _reason(reason: Reason | None) -> dict[str, str] | None:
+def _reason(reason: Reason | None) -> dict[str, Any] | None:
     if reason is None:
         return None
-    return {"code": reason.code, "text": without_surrogates(reason.text)}
+    return {
+        "code": reason.code,
+        "text": without_surrogates(reason.text),
+        "details": None if reason.details is None else _details(reason.details),
+    }
+
+
+def _details(details: Details) -> dict[str, Any]:
+    return {
+        "command_changed": details.command_changed,
+        "mutation_changed": details.mutation_changed,
+        "changed": [_path("path", path) for path in details.changed],
+        "added": [_path("path", path) for path in details.added],
+        "removed": [_path("path", path) for path in details.removed],
+        "commit": details.commit,
+        "receipt": details.receipt,
+        "time": details.time,
+    }
 
 
 def _counts(entries: Iterable[Entry]) -> dict[str, Any]:

@@ -1,0 +1,168 @@
+"""Why checks are not verified: what receipts tell, and without one, what git does.
+
+States are decided before this is asked, and nothing here changes one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from typing import TYPE_CHECKING
+
+from roxy.core import lock_history, when
+from roxy.core.model import Details, Reason, Result, State
+from roxy.core.status import CHANGED, Basis, compare, in_words
+from roxy.core.tries import Archive, CutShort, Try
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from roxy.core.git import Repository
+    from roxy.core.lockfile import Lockfile
+    from roxy.core.model import Check, Manifest, Standing
+
+_WIDTH = 300
+"""Characters of a reason that a receipt gives, at most."""
+_COMMIT_DIGITS = 12
+_SHORTER = {
+    "mutation-not-noticed": "the mutation was not noticed",
+    "files-changed": "covered files changed while it ran",
+}
+"""What is said of an earlier rejection, by its code, instead of its whole text."""
+
+
+class Why:
+    """Looks back for the checks of one manifest that are not verified, once for all of them."""
+
+    def __init__(
+        self,
+        repository: Repository,
+        manifest: Manifest,
+        lock: Lockfile,
+        covered: Mapping[str, Sequence[bytes]],
+        digests: Mapping[bytes, bytes],
+    ) -> None:
+        self._repository = repository
+        self._manifest = manifest
+        self._lock = lock
+        self._covered = covered
+        self._digests = digests
+        self._archive = Archive(repository.state)
+        self._now = time.time()
+
+    def explain(self, standings: Sequence[Standing]) -> dict[str, Reason]:
+        """Return the reason for each check that is not verified, by its id."""
+        open_ones = [one for one in standings if one.state is not State.VERIFIED]
+        last = self._archive.last_of_each([one.check for one in open_ones])
+        stale = [one for one in open_ones if one.state is State.STALE]
+        reasons = self._of_stale(stale)
+        for one in stale:
+            reasons[one.check.id] = self._with_rejection(one, last.get(one.check.id), reasons)
+        unverified = [one for one in open_ones if one.state is State.UNVERIFIED]
+        return (
+            reasons
+            | {one.check.id: self._of_try(one, last) for one in unverified}
+            | (self._of_untried([one.check for one in unverified if one.check.id not in last]))
+        )
+
+    # --------------------------------------------------------------- evidence for other code
+
+    def _of_stale(self, stale: Sequence[Standing]) -> dict[str, Reason]:
+        reasons = {}
+        without = {}
+        for one in stale:
+            recorded = self._lock.fingerprint(one.check) or ""
+            evidence = self._archive.evidence(one.check, recorded)
+            if evidence is None:
+                without[one.check.id] = (one.check, recorded)
+            else:
+                details = compare(evidence.basis, self._basis(one.check))
+                details = details._replace(receipt=evidence.name.file, time=evidence.time)
+                reasons[one.check.id] = Reason("changed", in_words(details) or CHANGED, details)
+        return reasons | self._by_git(without)
+
+    def _by_git(self, without: Mapping[str, tuple[Check, str]]) -> dict[str, Reason]:
+        """Return the reasons of stale checks of whose evidence this machine has no receipt."""
+        reasons = dict.fromkeys(without, Reason("changed", CHANGED))
+        if not without:
+            return reasons
+        commits = lock_history.find_commits(
+            self._repository, {recorded for _, recorded in without.values()}
+        )
+        for commit in sorted(set(commits.values())):
+            checks = [one for one, recorded in without.values() if commits.get(recorded) == commit]
+            found = lock_history.changes_since(self._repository, commit, checks, self._covered)
+            for name, details in found.items():
+                words = in_words(details)
+                if words:
+                    text = f"{words} since commit {commit[:_COMMIT_DIGITS]}"
+                    reasons[name] = Reason("changed", text, details)
+        return reasons
+
+    def _with_rejection(
+        self, standing: Standing, last: Try | CutShort | None, reasons: Mapping[str, Reason]
+    ) -> Reason:
+        """Add that this very code was tried already, and how that ended."""
+        reason = reasons[standing.check.id]
+        if not isinstance(last, Try) or last.fingerprint != standing.fingerprint:
+            return reason
+        if not _is_bad(last):
+            return reason
+        return reason._replace(text=f"{reason.text}; {self._how_it_ended(last)}")
+
+    # --------------------------------------------------------------- no evidence
+
+    def _of_try(self, standing: Standing, last: Mapping[str, Try | CutShort]) -> Reason:
+        one = last.get(standing.check.id)
+        if one is None:
+            return Reason("never-run", "never run")
+        if isinstance(one, CutShort):
+            return Reason(
+                "cut-short",
+                f"its last try was cut short {when.day(one.time, self._now)}",
+                Details(receipt=one.file, time=one.time),
+            )
+        details = compare(one.basis, self._basis(standing.check))
+        details = details._replace(receipt=one.name.file, time=one.time)
+        since = in_words(details)
+        if _is_bad(one):
+            code, text = one.result, self._how_it_ended(one)
+        else:
+            code = "entry-gone"
+            text = f"proven {when.day(one.time, self._now)}, but `roxy.lock` has no entry for it"
+        return Reason(code, f"{text}; since then {since}" if since else text, details)
+
+    def _of_untried(self, checks: Sequence[Check]) -> dict[str, Reason]:
+        """Return the reasons of those whose evidence, made elsewhere, was lost."""
+        if not checks:
+            return {}
+        head = lock_history.lock_in_head(self._repository)
+        text = "`roxy.lock` has no entry for it, though the one in HEAD has"
+        return {
+            check.id: Reason("entry-gone", text)
+            for check in checks
+            if head.fingerprint(check) is not None
+        }
+
+    def _how_it_ended(self, one: Try) -> str:
+        how = f"{one.result} {when.day(one.time, self._now)}"
+        if one.reason is None:
+            return how
+        return f"{how}, {_SHORTER.get(one.reason.code, one.reason.text[:_WIDTH])}"
+
+    def _basis(self, check: Check) -> Basis:
+        patches = (self._manifest.patches[path] for path in check.mutations)
+        return Basis(
+            run=check.run,
+            patches=tuple(hashlib.sha256(patch).hexdigest() for patch in patches),
+            files={
+                path: self._digests[path].hex()
+                for path in self._covered[check.id]
+                if path in self._digests
+            },
+        )
+
+
+def _is_bad(one: Try) -> bool:
+    """Say whether a try ended in a way that its check did not get evidence for."""
+    return one.result in set(Result) - {Result.VERIFIED}
