@@ -47,18 +47,20 @@ def find_covered(
     checks: Sequence[Check],
     *,
     strict: bool = True,
-    expected: Iterable[bytes] = (),
+    expected: Sequence[bytes] = (),
 ) -> Coverage:
     """List what every check covers, and what else its outcome depends on.
 
     If `strict`, raises `ConfigError` for each glob that matches no file (S14). Raises `DiskError`.
-    Files that are `expected`, in order, are looked at while git is still at work; only time depends
-    on it.
+    Those of the `expected` paths, sorted, that the globs mean are looked at while git is still at
+    work; only time depends on it.
     """
     globs = {text: glob.parse(text) for check in checks for text in check.globs}
     prefixes = glob.outermost(prefix for one in globs.values() for prefix in one.prefixes)
     with repository.listing(prefixes) as listing:
-        early = digests.stamps(tree, expected)
+        early = digests.stamps(
+            tree, _union([tuple(one.matching(expected)) for one in globs.values()])
+        )
         listed = [path for path in listing.paths() if path != LOCKFILE]
     matching = {text: tuple(one.matching(listed)) for text, one in globs.items()}
     candidates = _union(list(matching.values()))

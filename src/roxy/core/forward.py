@@ -32,6 +32,11 @@ def seconds_to_wait(previous: int, now: int) -> float:
     return (previous // SECOND * SECOND - now) / SECOND
 
 
+def is_rested(previous: int, now: int) -> bool:
+    """Say whether content dated `previous` can be replaced twice in a row without waiting."""
+    return previous // SECOND not in (now // SECOND, now // SECOND + 1)
+
+
 def seconds_to_pass(latest: int, now: int) -> float:
     """Return how long it takes until the clock is in a later whole second than `latest`."""
     return max(0.0, ((latest // SECOND + 1) * SECOND - now) / SECOND)

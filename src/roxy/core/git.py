@@ -10,6 +10,7 @@ import contextlib
 import os
 import re
 import subprocess
+import threading
 from functools import cached_property
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, NamedTuple, Self
@@ -158,14 +159,24 @@ class Question:
 
     def answer(self) -> Answer:
         """Wait for git. Raises `GitError` when it takes longer than anybody would wait."""
+        late = threading.Event()
+
+        def give_up() -> None:
+            late.set()
+            self._process.kill()
+
+        patience = threading.Timer(_PATIENCE, give_up)  # `communicate` would wait in steps
+        patience.start()
         try:
-            stdout, stderr = self._process.communicate(self._stdin, _PATIENCE)
-        except subprocess.TimeoutExpired as error:
+            stdout, stderr = self._process.communicate(self._stdin)
+        finally:
+            patience.cancel()
+        if late.is_set():
             raise GitError(
                 f"`git {_words(self._arguments)}` did not end within {_PATIENCE} seconds",
                 where=os.fsdecode(self._cwd),
                 hint="see what it waits for: a FIFO named `.gitignore` or `.gitattributes`, say",
-            ) from error
+            )
         return Answer(self._process.returncode, stdout or b"", stderr)
 
     def __enter__(self) -> Self:

@@ -29,7 +29,7 @@ _DEPTH = 5000
 
 def lock_in_head(repository: Repository) -> Lockfile:
     """Return what roxy.lock records in HEAD; nothing when that cannot be told."""
-    data = repository.blob(f"HEAD:{LOCKFILE.decode()}")
+    data = repository.blob(f"HEAD:{LOCKFILE.decode()}", lockfile.MAX_LOCKFILE)
     with contextlib.suppress(RoxyError):
         return lockfile.parse(data or b"version = 1\n")
     return lockfile.Lockfile()
@@ -104,7 +104,7 @@ def _normal(path: str) -> bytes:
 
 def _checks_in(repository: Repository, commit: str) -> dict[str, Check]:
     """Return the checks that roxy.toml had in a commit; none when it cannot be read."""
-    data = repository.blob(f"{commit}:{MANIFEST.decode()}")
+    data = repository.blob(f"{commit}:{MANIFEST.decode()}", manifest.MAX_MANIFEST)
     with contextlib.suppress(RoxyError, TomlError):
         claims = manifest.parse(toml_text.decode(data or b""))
         return {check.id: check for claim in claims for check in claim.checks}

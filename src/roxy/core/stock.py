@@ -46,10 +46,10 @@ def _take_stock(session: Session) -> Stock:
     digests, state = session.digests, session.repository.state
     digests.known = digest_cache.load(state)
     covered = coverage.find_covered(
-        session.repository, session.tree, manifest.checks, expected=digests.known
+        session.repository, session.tree, manifest.checks, expected=tuple(digests.known)
     )
     standings = take_standings(session, covered, lock)
-    if digests.news:
+    if digests.news or len(digests.known) > 2 * len(covered.stamps):
         digest_cache.save(state, digests.known, covered.stamps)
     reasons = explain(session, standings, covered, lock)
     entries = tuple(

@@ -18,7 +18,7 @@ from roxy.core.events import (
     RunStarted,
     RunTick,
 )
-from roxy.core.forward import seconds_to_wait
+from roxy.core.forward import is_rested
 from roxy.core.log import last_lines
 from roxy.core.mutation import Scratch
 from roxy.core.outcome import Phase, Run, Unmet
@@ -127,11 +127,11 @@ class Workspace:
             return self._scratch.touched(patch)
 
     def is_rested(self, paths: Collection[bytes]) -> bool:
-        """Say whether files can be written without waiting for the clock (S30)."""
+        """Say whether files can be mutated and put back without waiting for the clock (S30)."""
         self._session.tree.forget()
         now = time.time_ns()
         seen = [self._session.tree.look(path) for path in paths]
-        return not any(one and seconds_to_wait(one.st_mtime_ns, now) for one in seen)
+        return all(is_rested(one.st_mtime_ns, now) for one in seen if one)
 
     def begin(self) -> None:
         """Forget what lies in the scratch folder, which an earlier check could write to (S21)."""
