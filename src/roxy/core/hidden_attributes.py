@@ -6,6 +6,7 @@ import os
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from roxy.core import files
 from roxy.core.conversion import attribute_files
 from roxy.core.working_tree import stamp_of
 
@@ -29,7 +30,7 @@ class HiddenAttributes:
 
     def may_be_about(self, paths: Sequence[bytes]) -> bool:
         """Say whether git may have attributes for any of some paths. Raises `GitError`."""
-        if "attr.tree" in self._desk.settings or os.path.lexists(self._info):
+        if "attr.tree" in self._desk.settings or files.is_there(self._info):
             return True
         self.ask(paths)
         return not self._tracked.isdisjoint(attribute_files(paths))
