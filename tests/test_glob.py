@@ -468,7 +468,9 @@ def test_of_many_paths_a_glob_finds_those_that_it_matches(text: str) -> None:
     with contextlib.suppress(GlobError):
         parsed = glob.parse(text)
         paths = sorted(EVERY_PATH)
-        assert list(parsed.matching(paths)) == [path for path in paths if parsed.matches(path)]
+        expected = [path for path in paths if parsed.matches(path)]
+        assert list(parsed.matching(paths)) == expected
+        assert list(parsed.matching(tuple(paths))) == expected
 
 
 @pytest.mark.rule("S16")

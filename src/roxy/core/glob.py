@@ -247,7 +247,7 @@ def _within(paths: Sequence[bytes], prefix: bytes) -> Sequence[bytes]:
         return paths
     if prefix.endswith(b"/"):
         return paths[start : bisect_left(paths, prefix[:-1] + b"0", start)]  # `0` follows `/`
-    return paths[start : start + (paths[start : start + 1] == [prefix])]
+    return paths[start : start + (prefix in paths[start : start + 1])]
 
 
 def _translate(components: Sequence[_Component], text: str) -> str:
