@@ -22,7 +22,17 @@ from roxy.core.model import Check, Claim, Manifest
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-CHECK_KEYS = ("run", "covers", "mutation", "timeout", "fails-with", "env", "inputs", "needs")
+CHECK_KEYS = (
+    "run",
+    "covers",
+    "mutation",
+    "timeout",
+    "fails-with",
+    "env",
+    "inputs",
+    "needs",
+    "repeat",
+)
 SCHEMA = Path(manifest.__file__).parent.parent / "schemas" / "roxy.toml.json"
 A_CHECK = "a check is a table of its own: `[claims.NAME.checks.NAME]`"
 PATCH_PATHS = "a mutation is named by its path below the top of the working tree"

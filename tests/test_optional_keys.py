@@ -216,6 +216,29 @@ def test_needs_that_are_no_commands_are_a_fault(value: str, what: str, column: i
     assert not fits_the_schema(**tomllib.loads(f"needs = {value}"))
 
 
+# ------------------------------------------------------------------- repeat
+
+
+@pytest.mark.rule("S42")
+def test_repeat_is_a_number_of_clean_runs() -> None:
+    assert read("repeat = 3").repeat == 3
+    assert read("").repeat == 1
+
+
+@pytest.mark.rule("S10", "S42")
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        *(("0", "`0`"), ("-1", "`-1`"), ("1.5", "`1.5`"), ("true", "`True`"), ("nan", "`nan`")),
+        *(("'3'", "a string"), ("[3]", "a list")),
+    ],
+)
+def test_repeat_that_is_no_such_number_is_a_fault(value: str, shown: str) -> None:
+    (fault,) = faults(f"repeat = {value}")
+    assert fault.what == f"`repeat` must be a whole number from 1 on, not {shown}"
+    assert not fits_the_schema(**tomllib.loads(f"repeat = {value}"))
+
+
 # ------------------------------------------------------------------- the fingerprint
 
 
@@ -255,6 +278,7 @@ def test_a_check_without_optional_keys_has_the_fingerprint_that_it_always_had() 
     [
         ("timeout = '10m'", []),
         ("needs = ['true']", []),
+        ("repeat = 3", []),
         ("fails-with = '\u00e9+'", [(b"fails-with", b"\xc3\xa9+")]),
         ("env = {}", []),
         ("env = { B = '2', A = '' }", [(b"env", b"A="), (b"env", b"B=2")]),

@@ -316,3 +316,60 @@ def test_a_broken_lock_is_written_anew_without_what_is_blocked(project: Project)
     done = project.roxy("verify", "--all", "--json")
     assert [one["state"] for one in done.json["checks"]] == ["unverified", "verified"]
     assert project.states() == {"greeting/text": "unverified", "greeting/other": "verified"}
+
+
+# ------------------------------------------------------------------- repeat
+
+
+@pytest.mark.rule("S42")
+def test_repeat_runs_the_clean_run_again_and_counts_right(project: Project) -> None:
+    project.greet(keys="repeat = 3")
+    done = project.roxy("verify", "-v", "--json")
+    assert done.code == 0
+    phases = [run["phase"] for run in the_check(done)["runs"]]
+    assert phases == ["clean", "clean", "clean", "mutated", "restored"]
+    assert [line for line in done.err.splitlines() if line.startswith("greeting/text: ")] == [
+        f"greeting/text: {phase} run, {number} of 5" for number, phase in enumerate(phases, 1)
+    ]
+
+
+@pytest.mark.rule("S42")
+def test_a_check_that_passes_only_sometimes_is_rejected(project: Project) -> None:
+    project.greet(f"echo >>.git/n; test $(wc -l <.git/n) -lt 2 && {PASSES}", keys="repeat = 3")
+    done = project.roxy("verify")
+    assert done.out.startswith(
+        "rejected greeting/text: it passes only sometimes: clean run 2 of 3 failed with exit code 1\n"
+    )
+    assert project.read(".git/n") == b"\n\n"
+
+
+# ------------------------------------------------------------------- lists of mutations
+
+
+@pytest.mark.rule("S31")
+def test_of_several_mutations_the_one_that_was_not_noticed_is_named(project: Project) -> None:
+    project.greet()
+    project.mutation("src/greeting.txt", "hello", "hullo", "mutations/second.patch")
+    project.mutation("src/greeting.txt", "three", "four", "mutations/third.patch")
+    text = project.read("roxy.toml").decode()
+    some = '["mutations/it.patch", "mutations/second.patch", "mutations/third.patch"]'
+    project.write("roxy.toml", text.replace('"mutations/it.patch"', some))
+    check = the_check(project.roxy("verify", "--json"))
+    assert [(run["phase"], run["mutation"]) for run in check["runs"]] == [
+        ("clean", None),
+        ("mutated", "mutations/it.patch"),
+        ("restored", "mutations/it.patch"),
+        ("mutated", "mutations/second.patch"),
+        ("restored", "mutations/second.patch"),
+        ("mutated", "mutations/third.patch"),
+    ]
+    assert check["reason"] == {
+        "code": "mutation-not-noticed",
+        "text": "the mutated run passed (exit code 0): `mutations/third.patch` was not noticed",
+    }
+    project.write("roxy.toml", text.replace('"mutations/it.patch"', some.replace("third", "it")))
+    assert project.roxy("verify").code == 2  # one patch twice is no second proof
+    two = '["mutations/it.patch", "mutations/second.patch"]'
+    project.write("roxy.toml", text.replace('"mutations/it.patch"', two))
+    done = project.roxy("verify", "--json")
+    assert (done.code, len(the_check(done)["runs"])) == (0, 5)

@@ -319,3 +319,34 @@ def test_files_that_changed_before_the_first_run_are_a_rejection() -> None:
     verdict = judge(Evidence(a_check(), None, None, (), (b"src/a",)))
     assert verdict.reason is not None
     assert verdict.reason.code == "files-changed"
+
+
+@pytest.mark.rule("S42")
+def test_a_check_that_passes_only_sometimes_is_rejected_as_that() -> None:
+    check = a_check()._replace(repeat=3)
+    for number, failed in enumerate(FAILURES):
+        for passed in range(3):
+            runs = [replace(a_run(Phase.CLEAN, PASS), log_size=n) for n in range(passed)]
+            runs.append(replace(a_run(Phase.CLEAN, failed), log_size=number))
+            assert is_over(check, runs)
+            verdict = judge(Evidence(check, None, None, tuple(runs), ()))
+            assert verdict.reason is not None
+            assert verdict.failed_run is runs[-1]
+            if passed:
+                assert verdict.reason.code == "passes-only-sometimes"
+                how = how_it_ended(check, runs[-1])
+                assert verdict.reason.text == (
+                    f"it passes only sometimes: clean run {passed + 1} of 3 {how}"
+                )
+            else:
+                assert verdict.reason.code == "clean-run-failed"
+
+
+@pytest.mark.rule("S22", "S42")
+def test_every_repeated_run_is_needed_for_evidence() -> None:
+    check = a_check()._replace(repeat=2)
+    clean = a_run(Phase.CLEAN, PASS)
+    rest = (a_run(Phase.MUTATED, End(1)), a_run(Phase.RESTORED, PASS))
+    assert judge(Evidence(check, None, None, (clean, clean, *rest), ())).result is Result.VERIFIED
+    with pytest.raises(AssertionError):
+        judge(Evidence(check, None, None, (clean, *rest), ()))

@@ -31,7 +31,17 @@ MAX_PATTERNS = MEBIBYTE
 _FILE = MANIFEST.decode()
 _TOP_KEYS = ("claims",)
 _CLAIM_KEYS = ("description", "checks")
-_CHECK_KEYS = ("run", "covers", "mutation", "timeout", "fails-with", "env", "inputs", "needs")
+_CHECK_KEYS = (
+    "run",
+    "covers",
+    "mutation",
+    "timeout",
+    "fails-with",
+    "env",
+    "inputs",
+    "needs",
+    "repeat",
+)
 _REQUIRED_CHECK_KEYS = ("run", "covers", "mutation")
 _NOWHERE = Place(0, 0)
 _A_CHECK = "a check is a table of its own: `[claims.NAME.checks.NAME]`"
@@ -235,6 +245,7 @@ class _Reader:
             env=terms.in_order(self._env(key, table)),
             inputs=self._globs(key, table, "inputs"),
             needs=self._needs(key, table),
+            repeat=self._count(key, table, "repeat"),
         )
 
     def _run(self, key: Key, table: dict[str, Any]) -> str:
@@ -327,6 +338,14 @@ class _Reader:
             elif "\0" in value:
                 self._note((*key, name), f"variable `{name}` holds a NUL character, which none can")
         return {name: value for name, value in env.items() if isinstance(value, str)}
+
+    def _count(self, key: Key, table: dict[str, Any], name: str) -> int:
+        count = table.get(name, 1)
+        if isinstance(count, int) and not isinstance(count, bool) and count >= 1:
+            return count
+        shown = f"`{count}`" if isinstance(count, int | float) else _kind(count)
+        self._note((*key, name), f"`{name}` must be a whole number from 1 on, not {shown}")
+        return 1
 
     def _tables(
         self, key: Key, parent: dict[str, Any], none: str

@@ -54,6 +54,8 @@ class Check(NamedTuple):
     """Globs of files that the outcome depends on too, and that no mutation may touch (S41)."""
     needs: tuple[str, ...] = ()
     """Shell commands that must exit 0 before anything is run (S42)."""
+    repeat: int = 1
+    """How often the clean run is run; it must pass each time (S42)."""
 
     @property
     def globs(self) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from roxy.core.outcome import Phase
 from roxy.core.status import name_files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from roxy.core.model import Check
     from roxy.core.outcome import Run, Unmet
@@ -33,7 +33,8 @@ class Evidence:
     unmet: Unmet | None
     """What the check needs and does not find here; then nothing ran (S42)."""
     runs: tuple[Run, ...]
-    """In the order in which they ran: clean, then mutated and restored for each mutation."""
+    """In the order in which they ran: clean, as often as it is repeated, then mutated and restored
+    for each mutation."""
     touched: tuple[bytes, ...]
     """Covered files and inputs that somebody but roxy wrote, replaced, removed or added meanwhile
     (S26)."""
@@ -57,13 +58,11 @@ def judge(evidence: Evidence) -> Verdict:
         return Verdict(Result.REJECTED, evidence.misfit, None, notes)
     if evidence.unmet is not None:
         return Verdict(Result.BLOCKED, _blocked(check, evidence.unmet), None, notes)
-    faults = [(run, reason) for run in runs if (reason := _fault(check, run))]
-    for run, reason in faults:
-        if run.phase is not Phase.MUTATED:
-            return Verdict(Result.REJECTED, reason, run, notes)
-    if evidence.touched:
+    faults = list(_faults(check, runs))
+    not_passed = [(run, reason) for run, reason in faults if run.phase is not Phase.MUTATED]
+    if evidence.touched and not not_passed:
         return Verdict(Result.REJECTED, _changed(check, evidence.touched), None, notes)
-    for run, reason in faults:
+    for run, reason in (*not_passed, *faults):
         return Verdict(Result.REJECTED, reason, run, notes)
     if len(runs) != run_count(check):
         raise AssertionError("every run passed its look, yet some are missing")
@@ -71,8 +70,8 @@ def judge(evidence: Evidence) -> Verdict:
 
 
 def run_count(check: Check) -> int:
-    """Return how many runs it takes to prove a check (S22, S31)."""
-    return 1 + 2 * len(check.mutations)
+    """Return how many runs it takes to prove a check (S22, S31, S42)."""
+    return check.repeat + 2 * len(check.mutations)
 
 
 def is_over(check: Check, runs: Iterable[Run]) -> bool:
@@ -89,6 +88,16 @@ def _blocked(check: Check, unmet: Unmet) -> Reason:
     return Reason("need-not-met", f"it needs `{unmet.command}`, which {how}; {last}")
 
 
+def _faults(check: Check, runs: Iterable[Run]) -> Iterator[tuple[Run, Reason]]:
+    """Give each run that did not go as it must, with the reason that this makes."""
+    for number, run in enumerate(runs, 1):
+        reason = _fault(check, run)
+        if reason is not None and run.phase is Phase.CLEAN and number > 1:
+            reason = _only_sometimes(check, run, number)
+        if reason is not None:
+            yield run, reason
+
+
 def _fault(check: Check, run: Run) -> Reason | None:
     """Return why a check is rejected for one of its runs, or None when that went as it must."""
     if run.phase is Phase.MUTATED:
@@ -101,6 +110,15 @@ def _not_passed(check: Check, run: Run) -> Reason:
     with_what = "" if run.phase is Phase.CLEAN else ", with the code as it was in the clean run"
     text = f"the {run.phase} run {how_it_ended(check, run)}{with_what}"
     return Reason(f"{run.phase}-run-{how}", text)
+
+
+def _only_sometimes(check: Check, run: Run, number: int) -> Reason:
+    """Return that a clean run failed, with the very code with which others passed (S42)."""
+    return Reason(
+        "passes-only-sometimes",
+        f"it passes only sometimes: clean run {number} of {check.repeat}"
+        f" {how_it_ended(check, run)}",
+    )
 
 
 def _not_noticed(run: Run) -> Reason:
