@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 
 
 SOURCES = Path(__file__).parent.parent / "src"
-COMMANDS = ("status", "verify", "gate")
+COMMANDS = ("status", "verify", "gate", "completion", "schema")
+ALL_OF_THEM = ", ".join(f"`{command}`" for command in COMMANDS)
 EVERYWHERE = ("-C", "--wait", "--json", "--verbose", "--quiet", "--color", "--version", "--help")
 
 
@@ -169,7 +170,7 @@ def test_help_and_version_load_nothing_that_works(words: list[str]) -> None:
 
 MISTAKES = {
     ("stauts",): ("there is no command `stauts`", "did you mean `status`?"),
-    ("frob",): ("there is no command `frob`", "the commands are `status`, `verify`, `gate`"),
+    ("frob",): ("there is no command `frob`", f"the commands are {ALL_OF_THEM}"),
     ("status", "--jsno"): ("there is no option `--jsno`", "did you mean `--json`?"),
     ("gate", "--frob"): ("there is no option `--frob`", "`roxy gate --help` tells what there is"),
     ("--wait",): ("option `--wait` requires an argument", "`roxy --help` tells what there is"),
@@ -472,7 +473,7 @@ def test_any_name_can_be_printed_in_any_locale(env: dict[str, str]) -> None:
     done = call("n\u00e9\u540d".encode(), env=environment(**env))
     assert done.returncode == 2
     assert done.stderr.startswith(b"error: there is no command `n")
-    assert done.stderr.endswith(b"hint: the commands are `status`, `verify`, `gate`\n")
+    assert done.stderr.endswith(f"hint: the commands are {ALL_OF_THEM}\n".encode())
 
 
 @pytest.mark.rule("S3")

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from roxy.cli.completion import VARIABLE, completion
 from roxy.cli.gate import gate
 from roxy.cli.invocation import Invocation
 from roxy.cli.options import shared_options
+from roxy.cli.schema import schema
 from roxy.cli.status import status
 from roxy.cli.usage import no_such_command, usage_error
 from roxy.cli.verify import verify
@@ -36,8 +38,6 @@ Exit codes:
 
 130, 143 and 129 mean that a signal ended it: INT, TERM, HUP.
 """
-_COMPLETION = "_ROXY_COMPLETE"
-"""The variable through which a shell asks for completions."""
 
 
 class _Roxy(click.Group):
@@ -74,13 +74,13 @@ def roxy(context: click.Context) -> None:
         raise UsageError("no command is given", hint="start with `roxy status`")
 
 
-for command in (status, verify, gate):
+for command in (status, verify, gate, completion, schema):
     roxy.add_command(command)
 
 
 def dispatch(arguments: Sequence[str], invocation: Invocation) -> int:
     """Do what `arguments` ask for and return the exit code. Raises `UsageError` and all else."""
-    if _COMPLETION in invocation.environ:
+    if VARIABLE in invocation.environ:
         return _complete(invocation)
     try:
         with roxy.make_context("roxy", list(arguments), obj=invocation) as context:
@@ -95,6 +95,4 @@ def dispatch(arguments: Sequence[str], invocation: Invocation) -> int:
 def _complete(invocation: Invocation) -> int:
     from click.shell_completion import shell_complete  # noqa: PLC0415 - only shells ask for it
 
-    return shell_complete(
-        roxy, {"obj": invocation}, "roxy", _COMPLETION, invocation.environ[_COMPLETION]
-    )
+    return shell_complete(roxy, {"obj": invocation}, "roxy", VARIABLE, invocation.environ[VARIABLE])

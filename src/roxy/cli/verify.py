@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from roxy.cli.check_names import check_names
 from roxy.cli.options import shared_options
 from roxy.core.errors import UsageError
 
@@ -46,7 +47,7 @@ Exit codes:
     short_help="Run the checks that lack fresh evidence.",
     add_help_option=False,
 )
-@click.argument("names", metavar="[NAME]...", nargs=-1)
+@click.argument("names", metavar="[NAME]...", nargs=-1, shell_complete=check_names)
 @click.option("--all", "everything", is_flag=True, help="Run also what is verified already.")
 @click.option(
     "--locked",

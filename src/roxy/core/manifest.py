@@ -68,6 +68,14 @@ def parse(text: str) -> tuple[Claim, ...]:
     return survey.claims
 
 
+def read_claims(root: int) -> tuple[Claim, ...]:
+    """Return the claims of the working tree whose top is `root`, without a look at any patch.
+
+    Raises `ConfigError` as `parse` does.
+    """
+    return parse(_text(root))
+
+
 def read(root: int) -> Manifest:
     """Return the manifest of the working tree whose top is the directory descriptor `root`.
 

@@ -156,3 +156,8 @@ def _counts(entries: Iterable[Entry]) -> dict[str, Any]:
 
 def _optional(text: str | None) -> str | None:
     return None if text is None else without_surrogates(text)
+
+
+def dump(value: dict[str, Any]) -> str:
+    """Return any other document in the form that all of them have."""
+    return _document(value)
