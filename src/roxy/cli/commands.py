@@ -8,6 +8,7 @@ import click
 
 from roxy.cli.completion import VARIABLE, completion
 from roxy.cli.gate import gate
+from roxy.cli.init import init
 from roxy.cli.invocation import Invocation
 from roxy.cli.options import shared_options
 from roxy.cli.schema import schema
@@ -26,6 +27,7 @@ A check counts when it passes, fails once a mutation breaks the code, and passes
 
 \b
 Examples:
+  roxy init              begin in a repository that has no roxy.toml
   roxy status            where every check stands
   roxy verify            run the checks that lack fresh evidence
   roxy gate              is the work done? the exit code answers
@@ -74,7 +76,7 @@ def roxy(context: click.Context) -> None:
         raise UsageError("no command is given", hint="start with `roxy status`")
 
 
-for command in (status, verify, gate, completion, schema):
+for command in (init, status, verify, gate, completion, schema):
     roxy.add_command(command)
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from roxy.core.model import Result, State
 
 if TYPE_CHECKING:
+    from roxy.core.initiation import Initiation
     from roxy.core.model import Report
 
 YES = 0
@@ -34,6 +35,11 @@ def of_verify(report: Report) -> int:
         if entry.outcome is not None
     )
     return _answer(is_good and not report.lock_differences)
+
+
+def of_init(initiation: Initiation) -> int:
+    """Return whether all that a project needs to begin is there."""
+    return _answer(all(part.did != "left" for part in initiation.parts))
 
 
 def of_signal(signum: int) -> int:

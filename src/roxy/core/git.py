@@ -480,10 +480,12 @@ def _portions(paths: Iterable[bytes]) -> Iterable[list[bytes]]:
         yield portion
 
 
-def find_repository(start: Path, environ: Mapping[str, str]) -> Repository:
+def find_repository(
+    start: Path, environ: Mapping[str, str], *, needs_manifest: bool = True
+) -> Repository:
     """Return the working tree that `start` is in, with roxy.toml at its top (S2-S5, S7).
 
-    Raises `UsageError`, `PlatformError` or `GitError`; what git itself says is quoted.
+    Without `needs_manifest`, roxy.toml may be missing. Raises `UsageError`, `PlatformError` or `GitError`; what git itself says is quoted.
     """
     if not (os.path.isdir(start) and os.access(start, os.X_OK)):
         raise UsageError(
@@ -515,11 +517,11 @@ def find_repository(start: Path, environ: Mapping[str, str]) -> Repository:
     root = root.resolve()
     _reject_foreign_worktree(start, root, git_dir)
     repository = Repository(root, git_dir, (start / state).resolve(), dict(environ))
-    if not os.path.lexists(root / os.fsdecode(MANIFEST)):
+    if needs_manifest and not os.path.lexists(root / os.fsdecode(MANIFEST)):
         raise GitError(
             "there is no `roxy.toml`",
             where=f"{root}",
-            hint="write one at the top of the working tree; the README shows how",
+            hint="`roxy init` writes one to start from",
         )
     return repository
 

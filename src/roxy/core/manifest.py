@@ -45,6 +45,8 @@ _CHECK_KEYS = (
 _REQUIRED_CHECK_KEYS = ("run", "covers", "mutation")
 _NOWHERE = Place(0, 0)
 _A_CHECK = "a check is a table of its own: `[claims.NAME.checks.NAME]`"
+_EXAMPLE = "\n# [claims."
+_BEGIN = "take the `# ` off the example that it holds, and make it yours"
 _PATCH_PATHS = "a mutation is named by its path below the top of the working tree"
 _PATCH_FILES = "a mutation is a file in the working tree; see to its path, permissions and disk"
 _READABLE = "it is a file that roxy must be able to read; see to its permissions and disk"
@@ -129,6 +131,9 @@ class _Finding(NamedTuple):
     """Set where it is not that of the key."""
 
 
+_NO_CLAIM = _Finding(("claims",), "no claim is declared", _A_CHECK)
+
+
 def _unparsable(error: TomlError) -> _Finding:
     return _Finding((), f"`{_FILE}` {error}", error.hint, error.place)
 
@@ -184,6 +189,8 @@ def _survey(text: str) -> _Survey:
         document = _parse_without_repeats(outline, error, findings)
     reader = _Reader(torn, findings)
     claims = tuple(reader.claims(document))
+    if findings == [_NO_CLAIM] and _EXAMPLE in text:
+        findings[0] = _NO_CLAIM._replace(hint=_BEGIN)
     return _Survey(text, claims, reader.mutations, findings)
 
 
@@ -227,7 +234,7 @@ class _Reader:
 
     def claims(self, document: dict[str, Any]) -> Iterator[Claim]:
         self._refuse_keys((), document, _TOP_KEYS)
-        for key, table in self._tables(("claims",), document, "no claim is declared"):
+        for key, table in self._tables(("claims",), document, _NO_CLAIM.what):
             yield self._claim(key, table)
 
     def _claim(self, key: Key, table: dict[str, Any]) -> Claim:

@@ -63,10 +63,21 @@ def read_inside(root: int, path: bytes, limit: int) -> bytes:
 
     Raises `UnreadableFileError` as `read` does, and for a file that really lies outside `root`.
     """
+    with inside(root, path) as (folder, name):
+        return read(folder, name, limit, follow_links=False)
+
+
+@contextmanager
+def inside(root: int, path: bytes) -> Iterator[tuple[int, bytes]]:
+    """Give the folder in which a file really lies, as a descriptor, and the file's name there.
+
+    Links are followed, but not out of the directory `root`. Raises `UnreadableFileError`, also for
+    what the system refuses within the `with` block.
+    """
     with _in_words(), _real_folder(root, path) as (folder, name):
         if not _is_within(folder, root):
             raise UnreadableFileError("is outside the working tree")
-        return read(folder, name, limit, follow_links=False)
+        yield folder, name
 
 
 UNUSABLE = (

@@ -207,11 +207,11 @@ def _pour(source: Path, fd: int) -> int:
     return size
 
 
-def make_folder_in(tree: Tree, folder: bytes) -> None:
+def make_folder_in(tree: Tree, folder: bytes, mode: int = stat.S_IRWXU) -> None:
     """Make a folder of the tree, for its owner alone, in one that is there. Raises `OSError`."""
     above, name = os.path.split(folder)
     fd = tree.folder(above)
-    os.mkdir(name, stat.S_IRWXU, dir_fd=fd)
+    os.mkdir(name, mode, dir_fd=fd)
     sync_names(fd)
 
 
@@ -363,6 +363,37 @@ def _write_where_it_stands(folder: int, name: bytes, data: bytes) -> None:
     try:
         write_all(fd, data)
         os.ftruncate(fd, len(data))
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def create_in_tree(tree: Tree, path: bytes, data: bytes) -> None:
+    """Make a new file whose folder exists. Raises `OSError`: `FileExistsError` for any old one."""
+    folder_path, name = os.path.split(path)
+    folder = tree.folder(folder_path)
+    fd = os.open(name, NEW, 0o666, dir_fd=folder)
+    try:
+        write_all(fd, data)
+        os.fsync(fd)
+    except OSError:
+        os.unlink(name, dir_fd=folder)
+        raise
+    finally:
+        os.close(fd)
+    sync_names(folder)
+
+
+def append_to(folder: int, name: bytes, data: bytes) -> None:
+    """Add to the end of a regular file, all of `data` or nothing. Raises `OSError`."""
+    fd = os.open(name, _WRITE | os.O_APPEND, dir_fd=folder)
+    try:
+        size = os.fstat(fd).st_size
+        try:
+            write_all(fd, data)
+        except OSError:
+            os.ftruncate(fd, size)
+            raise
         os.fsync(fd)
     finally:
         os.close(fd)
