@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def at_work(invocation: Invocation, command: str) -> Iterator[Session]:
+def at_work(
+    invocation: Invocation, command: str, *, needs_manifest: bool = True
+) -> Iterator[Session]:
     """Open a session for `command` in the folder that the options name (S4, S8, S32).
 
     What had to be put back first is told on standard error (S33).
@@ -31,7 +33,13 @@ def at_work(invocation: Invocation, command: str) -> Iterator[Session]:
     interrupts.install()
     try:
         with open_session(
-            settings.start, invocation.environ, interrupts, f"roxy {command}", settings.wait, tell
+            settings.start,
+            invocation.environ,
+            interrupts,
+            f"roxy {command}",
+            settings.wait,
+            tell,
+            needs_manifest=needs_manifest,
         ) as session:
             invocation.state = session.repository.state
             yield session

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from roxy.cli.completion import VARIABLE, completion
+from roxy.cli.doctor import doctor
 from roxy.cli.gate import gate
 from roxy.cli.init import init
 from roxy.cli.invocation import Invocation
@@ -76,7 +77,7 @@ def roxy(context: click.Context) -> None:
         raise UsageError("no command is given", hint="start with `roxy status`")
 
 
-for command in (init, status, verify, gate, completion, schema):
+for command in (init, status, verify, gate, doctor, completion, schema):
     roxy.add_command(command)
 
 

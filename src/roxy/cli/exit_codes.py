@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from roxy.core.finding import Severity
 from roxy.core.model import Result, State
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from roxy.core.finding import Finding
     from roxy.core.initiation import Initiation
     from roxy.core.model import Report
 
@@ -40,6 +44,11 @@ def of_verify(report: Report) -> int:
 def of_init(initiation: Initiation) -> int:
     """Return whether all that a project needs to begin is there."""
     return _answer(all(part.did != "left" for part in initiation.parts))
+
+
+def of_doctor(findings: Iterable[Finding]) -> int:
+    """Return whether nothing was found that keeps roxy from working."""
+    return _answer(all(finding.severity is not Severity.ERROR for finding in findings))
 
 
 def of_signal(signum: int) -> int:

@@ -59,6 +59,8 @@ def open_session(
     command: str,
     wait: float,
     tell: Callable[[str], None],
+    *,
+    needs_manifest: bool = True,
 ) -> Iterator[Session]:
     """Hold the working tree that `start` is in, as one command at a time may (S8).
 
@@ -67,7 +69,7 @@ def open_session(
     that was given to a file (S30). Raises any `RoxyError` of the parts, and `Interrupted`.
     """
     with interrupts.breakable():
-        repository = find_repository(start, environ)
+        repository = find_repository(start, environ, needs_manifest=needs_manifest)
     with exclusive(repository.state, command, wait, interrupts):
         tree = Tree(repository.root)
         session = Session(repository, tree, Digests(tree, interrupts), interrupts)

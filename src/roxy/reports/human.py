@@ -30,6 +30,7 @@ _STYLES = {
     "error": "1;31",
     "warning": "33",
     "hint": "36",
+    "info": "36",
 }
 """SGR codes of the few words that are coloured."""
 
@@ -71,7 +72,12 @@ def warnings(outcome: Outcome, *, color: bool) -> str:
 
 def warning(text: str, *, color: bool) -> str:
     """Return one line about something that changes neither states nor results."""
-    return f"{_word('warning', color=color)}: {printable(text)}\n"
+    return said("warning", text, color=color)
+
+
+def said(word: str, text: str, *, color: bool) -> str:
+    """Return one line that begins with what it is: a warning, an error, an info."""
+    return f"{_word(word, color=color)}: {printable(text)}\n"
 
 
 def closing(report: Report, *, named: bool, quiet: bool) -> str:
