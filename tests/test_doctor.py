@@ -13,7 +13,7 @@ import pytest
 
 from roxy.cli import exit_codes
 from roxy.core.checkup import examine, look_at_tools
-from roxy.core.command_words import named_files
+from roxy.core.command_words import KnownFiles, named_files
 from roxy.core.finding import Finding, Severity
 from roxy.core.interrupts import Interrupts
 from roxy.core.session import open_session
@@ -297,6 +297,7 @@ NAMED = [
     ("(sh tests/*.py)", ["tests/a b.py", "tests/test_web.py"]),
     ("go test ./... && ls .. . / tests/none.py", []),
     ("echo 'not closed tests/test_web.py", ["tests/test_web.py"]),
+    ("make tests && npm run tool && go test ./...", []),
     ("[ -f x ] && test a.b", []),
     ("sh tests/[ && cat ''", []),
 ]
@@ -307,7 +308,8 @@ def test_the_files_that_a_run_names(run: str, expected: list[str]) -> None:
     paths = sorted(
         [b"jest.config.js", b"tests/a b.py", b"tests/test_web.py", b"tool/__main__.py", b"src/x"]
     )
-    found = {path.decode() for named in named_files(run, paths) for path in named.files}
+    named = named_files(run, KnownFiles(paths))
+    found = {path.decode() for one in named for path in one.files}
     assert sorted(found) == expected
 
 
@@ -326,6 +328,13 @@ def test_a_file_that_the_run_names_and_no_glob_covers_is_told(project: Project) 
         "its `run` names `tests`, and none of its globs covers 2 of the 2 files there: "
         "`tests/it.sh`, `tests/more.sh`"
     )
+
+
+def test_a_file_that_a_glob_names_by_its_whole_path_is_covered(sound: Project) -> None:
+    sound.write("roxy.toml", "")
+    (sound.root / "roxy.toml").unlink()
+    sound.check("grep -q hello src/greeting.txt", covers=("src/greeting.txt",))
+    assert examined(sound) == {}
 
 
 def test_files_that_two_globs_of_one_check_mean_are_told(sound: Project) -> None:

@@ -11,7 +11,7 @@ import shutil
 from typing import TYPE_CHECKING
 
 from roxy.core import coverage, git, glob, lockfile
-from roxy.core.command_words import named_files
+from roxy.core.command_words import KnownFiles, named_files
 from roxy.core.errors import LockfileError, RoxyError
 from roxy.core.finding import Finding, Severity, counted
 from roxy.core.git_hooks import look_at_hooks
@@ -85,6 +85,7 @@ class _Checkup:
         stamps = session.tree.stamps(path for path in listed if path != LOCKFILE)
         self._files = tuple(stamps)
         globs = {text for check in manifest.checks for text in _globs(check)}
+        self._unions: dict[tuple[str, ...], frozenset[bytes]] = {}
         self._matched = {text: glob.parse(text).matching(self._files) for text in globs}
 
     def findings(self) -> Iterator[Finding]:
@@ -96,8 +97,10 @@ class _Checkup:
         yield from self._overlaps()
         yield from self._uncovered()
 
-    def _union(self, globs: Sequence[str]) -> frozenset[bytes]:
-        return frozenset().union(*(self._matched[text] for text in globs))
+    def _union(self, globs: tuple[str, ...]) -> frozenset[bytes]:
+        if globs not in self._unions:
+            self._unions[globs] = frozenset().union(*(self._matched[text] for text in globs))
+        return self._unions[globs]
 
     def _idle_globs(self) -> Iterator[Finding]:
         try:
@@ -161,10 +164,11 @@ class _Checkup:
 
     def _commands(self) -> Iterator[Finding]:
         """Give what a `run` names although no glob of its check covers it."""
+        known = KnownFiles(self._files)
         for check in self._manifest.checks:
-            known = self._union(_globs(check))
-            for named in named_files(check.run, self._files):
-                missing = [path for path in named.files if path not in known]
+            counted_in = self._union(_globs(check))
+            for named in named_files(check.run, known):
+                missing = [path for path in named.files if path not in counted_in]
                 if missing:
                     yield Finding(
                         Severity.WARNING,
@@ -176,7 +180,7 @@ class _Checkup:
 
     def _attributes(self) -> Iterator[Finding]:
         """Give the covered files of which git may write other bytes than it has stored."""
-        covered = sorted(self._union(list(self._matched)))
+        covered = sorted(self._union(tuple(self._matched)))
         if not covered:
             return
         values = {
@@ -199,6 +203,8 @@ class _Checkup:
         """Give the globs of a check that mean the same files."""
         for check in self._manifest.checks:
             globs = _globs(check)
+            if sum(len(self._matched[text]) for text in globs) == len(self._union(globs)):
+                continue
             by_file: dict[bytes, list[str]] = {}
             for text in globs:
                 for path in self._matched[text]:
@@ -219,7 +225,7 @@ class _Checkup:
 
     def _uncovered(self) -> Iterator[Finding]:
         """Give the tracked files that no claim is about; roxy's own are not meant."""
-        covered = self._union(list(self._matched))
+        covered = self._union(tuple(self._matched))
         own = {MANIFEST, *(path.encode() for path in self._manifest.patches)}
         with git.Listing(self._repository, [b""], "--cached") as listing:
             tracked = set(listing.paths()).intersection(self._files) - own

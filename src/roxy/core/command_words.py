@@ -17,6 +17,24 @@ _MODULE = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*")
 _WILD = re.compile(r"[*?\[]")
 _SPLIT = re.compile(r"::|[=:,]")
 _BREAKS = frozenset("();<>|&")
+_TAKES_NO_FILE = frozenset(
+    (
+        "cd",
+        "run",
+        "make",
+        "just",
+        "npm",
+        "npx",
+        "pnpm",
+        "yarn",
+        "bun",
+        "cargo",
+        "go",
+        "gradle",
+        "mvn",
+    )
+)
+"""Words after which a word is a folder to go to or a task, though it may be a file's name too."""
 _DEPTH = 3
 """Commands within commands (`sh -c '...'`) that are looked into."""
 
@@ -28,18 +46,17 @@ class Named(NamedTuple):
     files: tuple[bytes, ...]
 
 
-def named_files(run: str, paths: Sequence[bytes]) -> tuple[Named, ...]:
-    """Return what the words of a command name among some sorted paths.
+def named_files(run: str, known: KnownFiles) -> tuple[Named, ...]:
+    """Return what the words of a command name among the files of a repository.
 
     Files, folders, globs, module names with what follows them, and the part of a word before `::`
     or after `=`. A word is also tried below each folder that the command goes to with `cd`.
     """
-    tree = _Paths(paths)
     found: dict[str, tuple[bytes, ...]] = {}
     for word, before, base in _words(run, _DEPTH):
-        if before == "cd" or word in found:
+        if before in _TAKES_NO_FILE or word in found:
             continue
-        files = tree.meant_by(word, base, is_module=before == "-m")
+        files = known.meant_by(word, base, is_module=before == "-m")
         if files:
             found[word] = files
     return tuple(Named(word, files) for word, files in found.items())
@@ -71,14 +88,16 @@ def _tokens(run: str) -> list[str]:
         return run.split()
 
 
-class _Paths:
+class KnownFiles:
     """The files of a repository, asked by what a word could mean."""
 
     def __init__(self, paths: Sequence[bytes]) -> None:
+        """Take their paths, which are sorted."""
         self._paths = paths
         self._known = frozenset(paths)
 
     def meant_by(self, word: str, base: str, *, is_module: bool) -> tuple[bytes, ...]:
+        """Return the files that a word of a command means, which is in the folder `base` then."""
         for text in dict.fromkeys((word, *_SPLIT.split(word))):
             for folder in dict.fromkeys((base, "")):
                 if files := self._path(text, folder) or self._module(text, folder, is_module):

@@ -124,7 +124,7 @@ def _faults(
                 f"this hook calls `{word}`, which is not "
                 + ("on PATH" if "/" not in word else "there"),
                 f"`{path}`",
-                "install roxy where the hook finds it (`pipx install roxy`), or name its full path",
+                "install roxy where the hook finds it, or name its full path",
             )
 
 

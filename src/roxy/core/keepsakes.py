@@ -28,14 +28,6 @@ def look_at_state(state: Path) -> Iterator[Finding]:
             f"`{state / 'kept'}`",
             "compare each with the file of its name, then move it away",
         )
-    if left := _listed(state / "journal"):
-        yield Finding(
-            Severity.WARNING,
-            "copies-left",
-            f"copies that an earlier roxy left, of no use any more: {name_files(left)}",
-            f"`{state / 'journal'}`",
-            "remove the folder",
-        )
     if crashes := _listed(state / "crashes"):
         yield Finding(
             Severity.INFO,
