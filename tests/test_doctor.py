@@ -204,7 +204,7 @@ def test_what_is_kept_and_what_never_ended_is_listed(sound: Project) -> None:
     for path in ("kept/one-f.txt", "crashes/roxy-crash.txt"):
         (sound.state / path).parent.mkdir(parents=True)
         (sound.state / path).touch()
-    note = sound.state / "receipts" / "started-x.json"
+    note = sound.state / "receipts" / "started-20260101T000000.000000Z-17.json"
     note.parent.mkdir()
     note.write_text(json.dumps({"check": f"a/{HOSTILE}", "time": "2026-01-01T00:00:00Z"}))
     found = examined(sound)

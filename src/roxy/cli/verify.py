@@ -34,7 +34,7 @@ Examples:
 \b
 Exit codes:
   0  all that was run is verified, or nothing had to be run
-  1  at least one check was rejected or blocked, or --locked found roxy.lock to differ
+  1  a check was rejected or blocked, or --locked found roxy.lock to differ
   2  roxy could not judge
 
 130, 143 and 129 mean that a signal ended it: INT, TERM, HUP. The files are put back first.
