@@ -259,7 +259,7 @@ def test_a_misspelt_key_is_one_fault_and_not_also_a_missing_one() -> None:
             "titel = 1\n" + GOOD,
             "unknown key `titel`",
             "roxy.toml:1:1",
-            "what may stand here: `claims`",
+            "what may stand here: `claims`, `secrets`",
         ),
     ],
 )

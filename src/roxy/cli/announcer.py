@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from roxy.core.events import CheckFinished, CheckStarted, EditKept
+from roxy.core.events import CheckFinished, CheckStarted, EditKept, Remarked
 from roxy.core.log import last_lines
 from roxy.core.session import describe_kept
 from roxy.reports import human
@@ -31,15 +31,19 @@ class Announcer:
         match event:
             case CheckStarted():
                 self.unreached = event.total - event.number + 1
+            case Remarked():
+                self._warn(event.text)
             case EditKept():
-                text = describe_kept(event.kept)
-                self._streams.err.write(human.warning(text, color=self._colors_err))
+                self._warn(describe_kept(event.kept))
             case CheckFinished():
                 if self.unreached is not None:
                     self.unreached -= 1
                 self._announce(event.outcome)
             case _:
                 pass
+
+    def _warn(self, text: str) -> None:
+        self._streams.err.write(human.warning(text, color=self._colors_err))
 
     def _announce(self, outcome: Outcome) -> None:
         self._streams.err.write(human.warnings(outcome, color=self._colors_err))

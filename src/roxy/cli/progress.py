@@ -22,6 +22,7 @@ from roxy.core.events import (
     EditKept,
     NeedFinished,
     NeedStarted,
+    Remarked,
     RunFinished,
     RunOutput,
     RunStarted,
@@ -93,7 +94,7 @@ class Progress:
                     return
             case RunFinished():
                 self._now_doing("checking the files")
-            case EditKept() | CheckFinished():  # somebody else speaks next
+            case Remarked() | EditKept() | CheckFinished():  # somebody else speaks next
                 self.clear()
                 return
         self._draw()

@@ -17,6 +17,13 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
+class Remarked:
+    """Something that people should know before any check runs; it changes no result."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class CheckStarted:
     """A check is next; `number` counts from 1 to `total` within this command."""
 
@@ -88,7 +95,8 @@ class CheckFinished:
 
 
 Event = (
-    CheckStarted
+    Remarked
+    | CheckStarted
     | NeedStarted
     | NeedFinished
     | RunStarted

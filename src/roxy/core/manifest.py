@@ -29,7 +29,7 @@ MAX_PATTERNS = MEBIBYTE
 """Characters of all that the globs of one manifest mean, once their braces are written out."""
 
 _FILE = MANIFEST.decode()
-_TOP_KEYS = ("claims",)
+_TOP_KEYS = ("claims", "secrets")
 _CLAIM_KEYS = ("description", "checks")
 _CHECK_KEYS = (
     "run",
@@ -105,7 +105,7 @@ def read(root: int) -> Manifest:
         _Finding(key, *troubles[path]) for key, path in survey.mutations if path in troubles
     )
     survey.refuse_faults()
-    return Manifest(survey.claims, patches)
+    return Manifest(survey.claims, patches, survey.secrets)
 
 
 def _text(root: int) -> str:
@@ -171,6 +171,7 @@ class _Survey(NamedTuple):
     mutations: Sequence[tuple[Key, str]]
     """Each path of a patch, if it can be one, with the key that names it."""
     findings: list[_Finding]
+    secrets: tuple[str, ...]
 
     def refuse_faults(self) -> None:
         if self.findings:
@@ -191,7 +192,7 @@ def _survey(text: str) -> _Survey:
     claims = tuple(reader.claims(document))
     if findings == [_NO_CLAIM] and _EXAMPLE in text:
         findings[0] = _NO_CLAIM._replace(hint=_BEGIN)
-    return _Survey(text, claims, reader.mutations, findings)
+    return _Survey(text, claims, reader.mutations, findings, reader.secrets(document))
 
 
 def _parse_without_repeats(
@@ -236,6 +237,17 @@ class _Reader:
         self._refuse_keys((), document, _TOP_KEYS)
         for key, table in self._tables(("claims",), document, _NO_CLAIM.what):
             yield self._claim(key, table)
+
+    def secrets(self, document: dict[str, Any]) -> tuple[str, ...]:
+        names = self._strings((), document, "secrets")
+        seen: set[str] = set()
+        for key, name in names:
+            if fault := _variable_fault(name):
+                self._note(key, f"the name of a variable {fault}")
+            elif name in seen:
+                self._note(key, f"`secrets` names `{name}` twice")
+            seen.add(name)
+        return tuple(name for _, name in names)
 
     def _claim(self, key: Key, table: dict[str, Any]) -> Claim:
         name = str(key[-1])
@@ -462,6 +474,16 @@ def _name_fault(name: str) -> str | None:
         return f"holds a control character: `{name}`"
     if name.startswith("-"):
         return f"begins with `-`: `{name}`"
+    return None
+
+
+def _variable_fault(name: str) -> str | None:
+    if not name:
+        return "is empty"
+    if "=" in name:
+        return f"holds a `=`: `{name}`"
+    if "\0" in name:
+        return "holds a NUL character"
     return None
 
 

@@ -82,6 +82,8 @@ class Manifest(NamedTuple):
     claims: tuple[Claim, ...]
     patches: Mapping[str, bytes]
     """Patch bytes by the path that roxy.toml gives; complete for every check's `mutations`."""
+    secrets: tuple[str, ...] = ()
+    """Names of environment variables whose values nobody may see in what checks print."""
 
     @property
     def checks(self) -> tuple[Check, ...]:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from roxy.core import processes
 from roxy.core.errors import ProcessError
 from roxy.core.log import Log
+from roxy.core.scrubber import Scrubber, Secrets
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -84,6 +85,8 @@ class Runner:
     interrupts: Interrupts
     note: Callable[[Identity], None]
     """Called with who a command is before its first instruction; what it raises stops the run."""
+    secrets: Secrets = field(default_factory=Secrets)
+    """What is kept out of the log and out of what `on_output` gets."""
     spared: frozenset[int] = field(default_factory=lambda: _sessions(_descendants()))
     """Sessions of what ran below this process before any command, and is not ours to end."""
 
@@ -124,9 +127,12 @@ class Runner:
         """Return how it ended, and whether it did so in time."""
         started = _start(command, self.root, {**self.env, **env})
 
-        def take(chunk: bytes) -> None:
-            log.add(chunk)
-            on_output(chunk)
+        scrubber = Scrubber(self.secrets)
+
+        def take(chunk: bytes, *, is_last: bool = False) -> None:
+            if told := scrubber.scrub(chunk, is_last=is_last):
+                log.add(told)
+                on_output(told)
 
         try:
             who = processes.identity(started.process.pid)
@@ -138,8 +144,7 @@ class Runner:
         finally:
             with contextlib.closing(started):
                 last = started.end(self.spared)
-            if last:
-                take(last)
+            take(last, is_last=True)
         # A signal that came after the last look must not pass for a verdict.
         self.interrupts.check()
         return started.process.returncode, in_time

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import time
 from contextlib import contextmanager, suppress
@@ -13,6 +14,7 @@ from roxy.core.events import (
     EditKept,
     NeedFinished,
     NeedStarted,
+    Remarked,
     RunFinished,
     RunOutput,
     RunStarted,
@@ -23,11 +25,12 @@ from roxy.core.log import last_lines
 from roxy.core.mutation import Scratch
 from roxy.core.outcome import Phase, Run, Unmet
 from roxy.core.process import Runner, adopt_orphans
+from roxy.core.scrubber import SHORTEST, Secrets
 from roxy.core.search import SearchError, is_found
 from roxy.core.verdict import run_count
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from roxy.core.coverage import Coverage
     from roxy.core.events import Emit
@@ -59,11 +62,28 @@ class Workspace:
             env=env,
             interrupts=session.interrupts,
             note=session.journal.note_run,
+            secrets=self._secrets(env),
         )
         self.upcoming: Callable[[], Check | None] = lambda: None
         """Which check is next, asked once one has run; its files are listed along."""
         self._listed: Coverage | None = None
         """What was found then; good until something runs."""
+
+    def _secrets(self, env: Mapping[str, str]) -> Secrets:
+        """Return what must not be seen of the environment of checks, and tell what will be."""
+        values = []
+        for name in self._session.manifest.secrets:
+            value = env.get(name)
+            if value is not None and len(value) >= SHORTEST:
+                values.append(os.fsencode(value))
+            else:
+                why = (
+                    "it is not set"
+                    if value is None
+                    else f"its value has fewer than {SHORTEST} characters"
+                )
+                self._emit(Remarked(f"the secret `{name}` is not scrubbed: {why}"))
+        return Secrets(values)
 
     def close(self) -> None:
         """Remove what only this verify needed; what cannot be removed the next one replaces."""
