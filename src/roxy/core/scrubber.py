@@ -73,6 +73,25 @@ class _Form:
         return False
 
 
+class _Needle:
+    """Some bytes to look for, again and again, in what hardly ever holds them."""
+
+    def __init__(self, text: bytes) -> None:
+        self._text = text
+        self._bytes = tuple(set(text))
+        self._absent = text[0]
+        """One that was absent the last time; to look for a single byte is ten times faster."""
+
+    def is_in(self, data: bytes) -> bool:
+        if self._absent not in data:
+            return False
+        for byte in self._bytes:
+            if byte not in data:
+                self._absent = byte
+                return False
+        return self._text in data
+
+
 class Secrets:
     """Some values that nobody may see, in all their forms; each has `SHORTEST` bytes or more."""
 
@@ -80,9 +99,10 @@ class Secrets:
         forms = [form for value in dict.fromkeys(values) for form in _forms(value)]
         self.longest = max((form.longest for form in forms), default=0)
         """Bytes of the longest form; 0 when there is nothing to hide."""
-        self._needles = tuple({needle for form in forms for needle in form.needles})
+        self._needles = [_Needle(text) for text in {one for form in forms for one in form.needles}]
         hints = {hint for form in forms for hint in form.hints}
         self._hint = re.compile(_any_begin(hints))
+        self._hint_begins = {hint[0] for hint in hints}
         self._by_first: dict[int, list[_Form]] = {}
         seconds: dict[int, set[bytes]] = {}
         for form in forms:
@@ -109,7 +129,10 @@ class Secrets:
                 yield begin, end
 
     def _may_hold_one(self, data: bytes) -> bool:
-        return any(needle in data for needle in self._needles) or bool(self._hint.search(data))
+        if any(needle.is_in(data) for needle in self._needles):
+            return True
+        is_likely = any(byte in data for byte in self._hint_begins)
+        return is_likely and self._hint.search(data) is not None
 
     def begin_of_rest(self, data: bytes) -> int:
         """Return where the first secret begins that the end of the data may have cut off."""
