@@ -197,6 +197,16 @@ def test_a_hook_that_git_would_not_run_is_told(sound: Project, without_roxy: Pat
     assert found["hook-not-used"].severity is Severity.WARNING
 
 
+def test_the_hooks_that_husky_runs_from_its_wrappers_are_looked_at(
+    sound: Project, without_roxy: Path
+) -> None:
+    assert without_roxy.is_dir()
+    hook(sound.root / ".husky/_", '. "${0%/*}/h"')
+    path = hook(sound.root / ".husky", "roxy gate", 0o644)
+    sound.git("config", "core.hooksPath", ".husky/_")
+    assert examined(sound)["hook-without-roxy"].where == f"`{path}`"
+
+
 # What lies in roxy's folder.
 
 

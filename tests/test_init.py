@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import tomllib
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 import jsonschema
 import pytest
 
-from roxy.core import manifest
+from roxy.core import manifest, tree_writer
 from roxy.core.errors import ConfigError
 from roxy.core.exclusive import exclusive
 from roxy.core.git import find_repository
@@ -236,6 +237,23 @@ def test_an_agents_file_that_is_no_text_is_left_with_the_reason(
         project.write("AGENTS.md", data)
     part = init(project).parts[-1]
     assert (part.did, part.why) == (Did.LEFT, why)
+
+
+def test_a_disk_that_is_full_leaves_nothing_half_written(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project.write("AGENTS.md", "# Agents\n")
+
+    def write_half(fd: int, data: bytes) -> None:
+        os.write(fd, data[: len(data) // 2])
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(tree_writer, "write_all", write_half)
+    initiation = init(project)
+    assert set(did(initiation).values()) == {Did.LEFT}
+    assert all("no space left" in str(part.why).lower() for part in initiation.parts)
+    assert [name for name, seen in project.snapshot().items() if seen[0] == "file"] == ["AGENTS.md"]
+    assert project.read("AGENTS.md") == b"# Agents\n"
 
 
 def test_mutations_that_are_there_stay_as_they_are(project: Project) -> None:

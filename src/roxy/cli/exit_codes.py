@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from roxy.core.finding import Severity
 from roxy.core.model import Result, State
 
 if TYPE_CHECKING:
@@ -48,7 +47,7 @@ def of_init(initiation: Initiation) -> int:
 
 def of_doctor(findings: Iterable[Finding]) -> int:
     """Return whether nothing was found that keeps roxy from working."""
-    return _answer(all(finding.severity is not Severity.ERROR for finding in findings))
+    return _answer(all(finding.severity != "error" for finding in findings))
 
 
 def of_signal(signum: int) -> int:

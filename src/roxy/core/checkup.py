@@ -220,7 +220,7 @@ class _Checkup:
                     "covered-twice",
                     f"{listed} cover the same {counted(len(paths), 'file')}: {name_files(paths)}",
                     f"check `{check.id}`",
-                    "one of them may do",
+                    "one of them may be enough",
                 )
 
     def _uncovered(self) -> Iterator[Finding]:

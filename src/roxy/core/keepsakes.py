@@ -65,7 +65,7 @@ def look_at_entries(state: Path, checks: Iterable[Check], lock: Lockfile) -> Ite
             Severity.INFO,
             "entries-without-receipt",
             f"{counted(len(without), 'entry', 'entries')} without a receipt "
-            f"here, so proven on another machine: {name_files(without)}",
+            f"here, so proven on another machine or long ago: {name_files(without)}",
             "roxy.lock",
             "`roxy verify --all` proves them here",
         )
