@@ -15,9 +15,7 @@ if TYPE_CHECKING:
 
 TOP = Path(__file__).resolve().parent.parent
 PACKAGE = TOP / "src/roxy"
-LATER = range(40, 43)
-"""Rules of the optional keys, which come with an issue of their own."""
-RULES = [f"S{number}" for number in range(1, 53) if number not in LATER]
+RULES = [f"S{number}" for number in range(1, 53)]
 
 
 @cache

@@ -32,6 +32,7 @@ CHECK_KEYS = (
     "inputs",
     "needs",
     "repeat",
+    "strict",
 )
 SCHEMA = Path(manifest.__file__).parent.parent / "schemas" / "roxy.toml.json"
 A_CHECK = "a check is a table of its own: `[claims.NAME.checks.NAME]`"
@@ -259,7 +260,7 @@ def test_a_misspelt_key_is_one_fault_and_not_also_a_missing_one() -> None:
             "titel = 1\n" + GOOD,
             "unknown key `titel`",
             "roxy.toml:1:1",
-            "what may stand here: `claims`, `secrets`",
+            "what may stand here: `claims`, `defaults`, `secrets`",
         ),
     ],
 )

@@ -239,6 +239,93 @@ def test_repeat_that_is_no_such_number_is_a_fault(value: str, shown: str) -> Non
     assert not fits_the_schema(**tomllib.loads(f"repeat = {value}"))
 
 
+# ------------------------------------------------------------------- strict, and defaults
+
+DEFAULTS = """[defaults]
+timeout = "10m"
+env = { TZ = "UTC", LANG = "C" }
+needs = ["true"]
+strict = true
+"""
+
+
+@pytest.mark.rule("S27")
+def test_strict_is_yes_or_no() -> None:
+    assert read("strict = true").strict
+    assert not read("strict = false").strict
+    (fault,) = faults("strict = 'yes'")
+    assert fault.what == "`strict` must be a boolean, not a string"
+
+
+@pytest.mark.rule("S40", "S41", "S42")
+def test_defaults_hold_for_a_check_that_says_nothing_else() -> None:
+    check = read("", DEFAULTS)
+    assert (check.timeout, check.needs, check.strict) == (600, ("true",), True)
+    assert check.env == (("LANG", "C"), ("TZ", "UTC"))
+    assert read("", "[defaults]\n") == read("")
+
+
+@pytest.mark.rule("S40", "S41", "S42")
+def test_what_a_check_says_itself_wins_over_the_defaults() -> None:
+    lines = "timeout = '1s'\nenv = { TZ = 'GMT', A = '' }\nneeds = []\nstrict = false"
+    check = read(lines, DEFAULTS)
+    assert (check.timeout, check.needs, check.strict) == (1, (), False)
+    assert check.env == (("A", ""), ("LANG", "C"), ("TZ", "GMT"))
+
+
+@pytest.mark.rule("S34", "S41")
+def test_a_variable_counts_the_same_wherever_it_is_set() -> None:
+    digests = {b"a": bytes(32)}
+    there = read("", "[defaults]\nenv = { TZ = 'UTC' }\n")
+    here = read("env = { TZ = 'UTC' }")
+    assert fingerprint(there, [b"p"], digests) == fingerprint(here, [b"p"], digests)
+
+
+@pytest.mark.rule("S10", "S40", "S41", "S42")
+def test_every_fault_of_defaults_is_told_with_its_place() -> None:
+    lines = "timeout = 'x'\nenv = 1\nneeds = ['']\nstrict = 1\nrun = 'x'\ntime-out = '1s'\n"
+    assert [
+        (fault.where, fault.what, fault.hint) for fault in faults("", "[defaults]\n" + lines)
+    ] == [
+        (
+            "roxy.toml:2:1",
+            "`timeout` is `x`",
+            "write a number above 0 and its unit: `90s`, `10m`, `1.5h`",
+        ),
+        (
+            "roxy.toml:3:1",
+            '`env` must be a table of strings such as `{ TZ = "UTC" }`, not a number',
+            None,
+        ),
+        ("roxy.toml:4:10", "a command of `needs` must not be empty", None),
+        ("roxy.toml:5:1", "`strict` must be a boolean, not a number", None),
+        (
+            "roxy.toml:6:1",
+            "unknown key `run`",
+            "what may stand here: `timeout`, `env`, `needs`, `strict`",
+        ),
+        ("roxy.toml:7:1", "unknown key `time-out`", "did you mean `timeout`?"),
+    ]
+    (fault,) = faults("", "defaults = 1\n")
+    assert fault.what == "`defaults` must be a table, not a number"
+    (fault,) = faults("", "[default]\n")
+    assert fault.hint == "did you mean `defaults`?"
+
+
+@pytest.mark.rule("S47")
+@pytest.mark.parametrize(
+    ("defaults", "fits"),
+    [
+        ({"timeout": "1s", "env": {"A": ""}, "needs": [], "strict": True}, True),
+        ({"run": "x"}, False),
+    ],
+)
+def test_the_schema_knows_defaults(defaults: dict[str, Any], *, fits: bool) -> None:
+    check = {"run": "true", "covers": ["a"], "mutation": "p"}
+    document = {"defaults": defaults, "claims": {"x": {"checks": {"y": check}}}}
+    assert jsonschema.Draft7Validator(SCHEMA).is_valid(document) is fits
+
+
 # ------------------------------------------------------------------- the fingerprint
 
 
@@ -279,6 +366,8 @@ def test_a_check_without_optional_keys_has_the_fingerprint_that_it_always_had() 
         ("timeout = '10m'", []),
         ("needs = ['true']", []),
         ("repeat = 3", []),
+        ("strict = false", []),
+        ("strict = true\nenv.A = '1'", [(b"env", b"A=1"), (b"strict", b"true")]),
         ("fails-with = '\u00e9+'", [(b"fails-with", b"\xc3\xa9+")]),
         ("env = {}", []),
         ("env = { B = '2', A = '' }", [(b"env", b"A="), (b"env", b"B=2")]),

@@ -373,3 +373,24 @@ def test_of_several_mutations_the_one_that_was_not_noticed_is_named(project: Pro
     project.write("roxy.toml", text.replace('"mutations/it.patch"', two))
     done = project.roxy("verify", "--json")
     assert (done.code, len(the_check(done)["runs"])) == (0, 5)
+
+
+# ------------------------------------------------------------------- defaults, and strict
+
+
+@pytest.mark.rule("S27", "S41", "S42")
+def test_defaults_hold_for_every_check(project: Project) -> None:
+    project.greet(f"test $A = 1 && {PASSES} || exit 127")
+    project.check(
+        f"test $A = 2 && {PASSES} || exit 127", name="lax", keys="env.A='2'\nstrict=false"
+    )
+    text = project.read("roxy.toml").decode()
+    project.write("roxy.toml", f'[defaults]\nstrict = true\nenv = {{ A = "1" }}\n{text}')
+    done = project.roxy("verify")
+    assert done.code == 1
+    assert done.out.splitlines()[0] == (
+        "rejected greeting/text: the mutated run with `mutations/it.patch` failed in a way that"
+        " proves little (exit code 127: a command was not found), and `strict` wants more than that"
+    )
+    assert "warning: greeting/lax: the mutated run" in done.err
+    assert done.out.endswith("verified greeting/lax\n1 verified, 1 rejected\n")

@@ -350,3 +350,34 @@ def test_every_repeated_run_is_needed_for_evidence() -> None:
     assert judge(Evidence(check, None, None, (clean, clean, *rest), ())).result is Result.VERIFIED
     with pytest.raises(AssertionError):
         judge(Evidence(check, None, None, (clean, *rest), ()))
+
+
+@pytest.mark.rule("S27")
+@pytest.mark.parametrize(
+    ("end", "code"),
+    [
+        (End(1), None),
+        (End(126), "mutated-run-not-started"),
+        (End(127), "mutated-run-not-started"),
+        (End(139), "mutated-run-killed"),
+        (End(None, 9), "mutated-run-killed"),
+        (End(None, 15), "mutated-run-timed-out"),
+    ],
+)
+def test_strict_rejects_a_failure_that_proves_little(end: End, code: str | None) -> None:
+    check = a_check()._replace(strict=True, timeout=2.0)
+    mutated = replace(a_run(Phase.MUTATED, end), timed_out=end.signal == 15)
+    runs = (a_run(Phase.CLEAN, PASS), mutated, a_run(Phase.RESTORED, PASS))
+    verdict = judge(Evidence(check, None, None, runs, ()))
+    assert verdict.notes == ()
+    assert is_over(check, runs[:2]) is (code is not None)
+    if code is None:
+        assert verdict.result is Result.VERIFIED
+    else:
+        assert verdict.reason is not None
+        assert (verdict.result, verdict.reason.code) == (Result.REJECTED, code)
+        lax = judge(Evidence(check._replace(strict=False), None, None, runs, ()))
+        assert verdict.reason.text == f"{lax.notes[0]}, and `strict` wants more than that"
+        expected = (runs[0], replace(mutated, matched=True), runs[2])
+        sure = check._replace(fails_with="x")
+        assert judge(Evidence(sure, None, None, expected, ())).result is Result.VERIFIED

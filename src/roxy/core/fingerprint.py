@@ -48,6 +48,8 @@ def _terms(check: Check) -> Iterable[bytes]:
         yield _field(b"fails-with", check.fails_with.encode())
     for name, value in check.env:
         yield _field(b"env", f"{name}={value}".encode())
+    if check.strict:
+        yield _field(b"strict", b"true")
 
 
 def of_file(path: bytes, digest: bytes) -> bytes:

@@ -7,6 +7,7 @@ through the same rules. Only `read` knows the patches.
 from __future__ import annotations
 
 import posixpath
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from roxy.core import glob, regular_file, terms, toml_text
@@ -16,7 +17,7 @@ from roxy.core.regular_file import MEBIBYTE, MissingFileError, UnreadableFileErr
 from roxy.core.toml_text import Place, TomlError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from roxy.core.errors import RoxyError
     from roxy.core.toml_outline import Key, Outline, Repeat
@@ -29,7 +30,7 @@ MAX_PATTERNS = MEBIBYTE
 """Characters of all that the globs of one manifest mean, once their braces are written out."""
 
 _FILE = MANIFEST.decode()
-_TOP_KEYS = ("claims", "secrets")
+_TOP_KEYS = ("claims", "defaults", "secrets")
 _CLAIM_KEYS = ("description", "checks")
 _CHECK_KEYS = (
     "run",
@@ -41,7 +42,9 @@ _CHECK_KEYS = (
     "inputs",
     "needs",
     "repeat",
+    "strict",
 )
+_DEFAULT_KEYS = ("timeout", "env", "needs", "strict")
 _REQUIRED_CHECK_KEYS = ("run", "covers", "mutation")
 _NOWHERE = Place(0, 0)
 _A_CHECK = "a check is a table of its own: `[claims.NAME.checks.NAME]`"
@@ -222,6 +225,15 @@ def _outline(text: str) -> Outline:
     return outline(text)
 
 
+class _Defaults(NamedTuple):
+    """What holds for every check that says nothing else itself."""
+
+    timeout: float | None = None
+    env: Mapping[str, str] = MappingProxyType({})
+    needs: tuple[str, ...] = ()
+    strict: bool = False
+
+
 class _Reader:
     """Turns values into claims, and notes what is wrong with them."""
 
@@ -232,9 +244,11 @@ class _Reader:
         """Keys below which something may be missing: another fault accounts for it."""
         self._known_globs: set[str] = set()
         self._room = MAX_PATTERNS
+        self._defaults = _Defaults()
 
     def claims(self, document: dict[str, Any]) -> Iterator[Claim]:
         self._refuse_keys((), document, _TOP_KEYS)
+        self._defaults = self._read_defaults(document)
         for key, table in self._tables(("claims",), document, _NO_CLAIM.what):
             yield self._claim(key, table)
 
@@ -248,6 +262,19 @@ class _Reader:
                 self._note(key, f"`secrets` names `{name}` twice")
             seen.add(name)
         return tuple(name for _, name in names)
+
+    def _read_defaults(self, document: dict[str, Any]) -> _Defaults:
+        key, table = ("defaults",), document.get("defaults", {})
+        if not isinstance(table, dict):
+            self._note(key, f"`defaults` must be a table, not {_kind(table)}")
+            return _Defaults()
+        self._refuse_keys(key, table, _DEFAULT_KEYS)
+        return _Defaults(
+            self._timeout(key, table),
+            self._env(key, table),
+            self._needs(key, table),
+            self._strict(key, table),
+        )
 
     def _claim(self, key: Key, table: dict[str, Any]) -> Claim:
         name = str(key[-1])
@@ -267,12 +294,13 @@ class _Reader:
             run=self._run(key, table),
             covers=self._globs(key, table, "covers"),
             mutations=self._mutations(key, table),
-            timeout=self._timeout(key, table),
+            timeout=self._timeout(key, table) or self._defaults.timeout,
             fails_with=self._pattern(key, table, "fails-with"),
-            env=terms.in_order(self._env(key, table)),
+            env=terms.in_order({**self._defaults.env, **self._env(key, table)}),
             inputs=self._globs(key, table, "inputs"),
-            needs=self._needs(key, table),
+            needs=self._needs(key, table) if "needs" in table else self._defaults.needs,
             repeat=self._count(key, table, "repeat"),
+            strict=self._strict(key, table) if "strict" in table else self._defaults.strict,
         )
 
     def _run(self, key: Key, table: dict[str, Any]) -> str:
@@ -373,6 +401,13 @@ class _Reader:
         shown = f"`{count}`" if isinstance(count, int | float) else _kind(count)
         self._note((*key, name), f"`{name}` must be a whole number from 1 on, not {shown}")
         return 1
+
+    def _strict(self, key: Key, table: dict[str, Any]) -> bool:
+        strict = table.get("strict", False)
+        if isinstance(strict, bool):
+            return strict
+        self._note((*key, "strict"), f"`strict` must be a boolean, not {_kind(strict)}")
+        return False
 
     def _tables(
         self, key: Key, parent: dict[str, Any], none: str

@@ -56,6 +56,8 @@ class Check(NamedTuple):
     """Shell commands that must exit 0 before anything is run (S42)."""
     repeat: int = 1
     """How often the clean run is run; it must pass each time (S42)."""
+    strict: bool = False
+    """Whether a mutated run that failed in a way that proves little is a rejection (S27)."""
 
     @property
     def globs(self) -> tuple[str, ...]:

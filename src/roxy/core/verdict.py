@@ -53,7 +53,8 @@ class Verdict:
 def judge(evidence: Evidence) -> Verdict:
     """Decide. Only the full count of runs, each as it must be, on untouched files is verified."""
     check, runs = evidence.check, evidence.runs
-    notes = tuple(note for run in runs if (note := _weakness(check, run)))
+    weak = (_weakness(check, run) for run in runs if not check.strict)
+    notes = tuple(weakness.text for weakness in weak if weakness is not None)
     if evidence.misfit is not None:
         return Verdict(Result.REJECTED, evidence.misfit, None, notes)
     if evidence.unmet is not None:
@@ -101,7 +102,9 @@ def _faults(check: Check, runs: Iterable[Run]) -> Iterator[tuple[Run, Reason]]:
 def _fault(check: Check, run: Run) -> Reason | None:
     """Return why a check is rejected for one of its runs, or None when that went as it must."""
     if run.phase is Phase.MUTATED:
-        return _not_noticed(run) if run.passed else _other_failure(check, run)
+        if run.passed:
+            return _not_noticed(run)
+        return _other_failure(check, run) or _too_weak(check, run)
     return None if run.passed else _not_passed(check, run)
 
 
@@ -142,6 +145,14 @@ def _other_failure(check: Check, run: Run) -> Reason | None:
     )
 
 
+def _too_weak(check: Check, run: Run) -> Reason | None:
+    """Return that a mutated run failed in a way that proves little, where that is not enough."""
+    weakness = _weakness(check, run) if check.strict else None
+    if weakness is None:
+        return None
+    return Reason(weakness.code, f"{weakness.text}, and `strict` wants more than that")
+
+
 def _changed(check: Check, paths: Iterable[bytes]) -> Reason:
     what = "covered files or inputs" if check.inputs else "covered files"
     return Reason("files-changed", f"{what} changed while it ran: {name_files(paths)}")
@@ -162,25 +173,27 @@ def _seconds(check: Check) -> str:
     return f"{check.timeout:g} s"
 
 
-def _weakness(check: Check, run: Run) -> str | None:
-    """Return a warning when a mutated run failed in a way that proves little (S27).
+def _weakness(check: Check, run: Run) -> Reason | None:
+    """Return what there is to warn about when a mutated run failed in a way that proves little (S27).
 
     One that printed what it must, by `fails-with`, failed as it must, however it ended.
     """
     if run.phase is not Phase.MUTATED or run.passed or run.matched:
         return None
-    why = None
+    code = why = None
     if run.timed_out:
-        why = f"it took longer than its timeout of {_seconds(check)}"
+        code, why = "timed-out", f"it took longer than its timeout of {_seconds(check)}"
     elif run.signal is not None:
-        why = f"signal {_signal_name(run.signal)} ended it"
+        code, why = "killed", f"signal {_signal_name(run.signal)} ended it"
     elif run.exit in _SAYS_LITTLE:
-        why = f"exit code {run.exit}: {_SAYS_LITTLE[run.exit]}"
+        code, why = "not-started", f"exit code {run.exit}: {_SAYS_LITTLE[run.exit]}"
     elif run.exit is not None and run.exit - _SHELL_SIGNAL in signal.valid_signals():
-        why = f"exit code {run.exit}: signal {_signal_name(run.exit - _SHELL_SIGNAL)}"
+        signal_name = _signal_name(run.exit - _SHELL_SIGNAL)
+        code, why = "killed", f"exit code {run.exit}: signal {signal_name}"
     if why is None:
         return None
-    return f"the mutated run with `{run.mutation}` failed in a way that proves little ({why})"
+    text = f"the mutated run with `{run.mutation}` failed in a way that proves little ({why})"
+    return Reason(f"mutated-run-{code}", text)
 
 
 def _signal_name(number: int) -> str:
