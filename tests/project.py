@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
@@ -217,3 +219,13 @@ def until(happens: Callable[[], bool]) -> None:
     while not happens():
         assert time.monotonic() < end, "it never happened"
         time.sleep(0.005)
+
+
+@contextlib.contextmanager
+def in_zone(name: str) -> Iterator[None]:
+    """Let this process live in another time zone for a while."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TZ", name)
+        time.tzset()
+        yield
+    time.tzset()

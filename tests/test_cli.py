@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 SOURCES = Path(__file__).parent.parent / "src"
-COMMANDS = ("init", "status", "verify", "gate", "doctor", "completion", "schema")
+COMMANDS = ("init", "status", "verify", "gate", "show", "history", "doctor", "completion", "schema")
 ALL_OF_THEM = ", ".join(f"`{command}`" for command in COMMANDS)
 EVERYWHERE = ("-C", "--wait", "--json", "--verbose", "--quiet", "--color", "--version", "--help")
 

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from inside import standing, stock
+from project import in_zone
 from roxy.core import when
 from roxy.core.model import Check, State
 from roxy.core.tries import Archive, check_digits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from project import Project
@@ -264,24 +264,9 @@ def test_gate_loads_nothing_about_the_past_when_all_is_verified(verified: Projec
         ("9999-99-99T99:99:99Z", "at 9999-99-99T99:99:99Z"),
     ],
 )
-def test_a_day_is_that_of_the_clock_on_the_wall(
-    monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest, then: str, told: str
-) -> None:
-    zone(monkeypatch, request.addfinalizer, "XXX-2")
+def test_a_day_is_that_of_the_clock_on_the_wall(then: str, told: str) -> None:
     now = when.epoch("2026-03-11T00:10:00Z")
     assert now is not None
-    assert when.day(then, now) == told
-    assert when.local("2026-03-10T23:30:00Z") == "2026-03-11 01:30:00"
-
-
-def zone(
-    monkeypatch: pytest.MonkeyPatch, at_the_end: Callable[[Callable[[], None]], None], name: str
-) -> None:
-    monkeypatch.setenv("TZ", name)
-    time.tzset()
-
-    def back() -> None:
-        monkeypatch.undo()
-        time.tzset()
-
-    at_the_end(back)
+    with in_zone("XXX-2"):
+        assert when.day(then, now) == told
+        assert when.local("2026-03-10T23:30:00Z") == "2026-03-11 01:30:00"

@@ -9,10 +9,12 @@ import click
 from roxy.cli.completion import VARIABLE, completion
 from roxy.cli.doctor import doctor
 from roxy.cli.gate import gate
+from roxy.cli.history import history
 from roxy.cli.init import init
 from roxy.cli.invocation import Invocation
 from roxy.cli.options import shared_options
 from roxy.cli.schema import schema
+from roxy.cli.show import show
 from roxy.cli.status import status
 from roxy.cli.usage import no_such_command, usage_error
 from roxy.cli.verify import verify
@@ -77,7 +79,7 @@ def roxy(context: click.Context) -> None:
         raise UsageError("no command is given", hint="start with `roxy status`")
 
 
-for command in (init, status, verify, gate, doctor, completion, schema):
+for command in (init, status, verify, gate, show, history, doctor, completion, schema):
     roxy.add_command(command)
 
 

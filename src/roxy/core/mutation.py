@@ -117,6 +117,24 @@ class Scratch:
         finally:
             self._desk.wipe()
 
+    def diff(self, edit: Edit) -> bytes:
+        """Return what an edit of the last fit does to the tree: hunks, none of a binary file.
+
+        Raises `OSError` when the file cannot be read any more.
+        """
+        old = self._desk.fresh()
+        self._tree.forget()
+        try:
+            files.copy_out(self._tree, edit.path, old)
+            options = ["--no-index", "--no-color", "--no-ext-diff", "--no-textconv", "-U3", "--"]
+            answer = self._desk.git.call(
+                ["diff", *options, str(old), str(edit.source)], self._desk.empty_tree
+            )
+        finally:
+            self._desk.wipe()
+        _, at, hunks = answer.stdout.partition(b"\n@@")
+        return at[1:] + hunks
+
     def clear(self) -> None:
         """Remove the folder with all in it."""
         self._desk.clear()

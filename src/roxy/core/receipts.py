@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 _LOOKED_AT = 300
 """Receipts that are read for past durations, the newest; reading more would take longer than it
 is worth."""
+_SECOND = 1_000_000_000
 
 
 class ReceiptKeeper:
@@ -60,26 +61,27 @@ class ReceiptKeeper:
             self._write(event.outcome)
 
     def _note_start(self, check: Check) -> None:
-        stamp = _stamp()
-        self._started = self._folder / f"started-{stamp}-{os.getpid()}.json"
-        note = {"schema": SCHEMA, "check": check.id, "time": _now(), "pid": os.getpid()}
+        now = time.time_ns()
+        self._started = self._folder / f"started-{stamp(now)}-{os.getpid()}.json"
+        note = {"schema": SCHEMA, "check": check.id, "time": _rfc3339(now), "pid": os.getpid()}
         files.write(self._started, json.dumps(note).encode())
 
     def _write(self, outcome: Outcome) -> None:
-        data = json.dumps(self._receipt(outcome), indent=1).encode("ascii")
+        now = time.time_ns()
+        data = json.dumps(self._receipt(outcome, now), indent=1).encode("ascii")
         sha256 = hashlib.sha256(data).hexdigest()
-        name = file_name(_stamp(), outcome.check.id, outcome.fingerprint, sha256)
+        name = file_name(stamp(now), outcome.check.id, outcome.fingerprint, sha256)
         files.write(self._folder / name, data)
         self._previous = sha256
         if self._started is not None:
             files.remove(self._started)
             self._started = None
 
-    def _receipt(self, outcome: Outcome) -> dict[str, Any]:
+    def _receipt(self, outcome: Outcome, now: int) -> dict[str, Any]:
         check = outcome.check
         return {
             "schema": SCHEMA,
-            "time": _now(),
+            "time": _rfc3339(now),
             **self._about,
             "check": {
                 "claim": check.claim,
@@ -129,14 +131,14 @@ def _run(run: Run) -> dict[str, Any]:
     }
 
 
-def _stamp() -> str:
-    now = time.time_ns()
-    seconds = time.strftime("%Y%m%dT%H%M%S", time.gmtime(now // 1_000_000_000))
+def stamp(now: int) -> str:
+    """Return what stands in a name for a moment, given in nanoseconds."""
+    seconds = time.strftime("%Y%m%dT%H%M%S", time.gmtime(now // _SECOND))
     return f"{seconds}.{now // 1000 % 1_000_000:06}Z"
 
 
-def _now() -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+def _rfc3339(now: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now // _SECOND))
 
 
 def past_seconds(state: Path, checks: Iterable[Check]) -> dict[str, float]:

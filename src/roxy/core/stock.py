@@ -34,6 +34,15 @@ class Stock(NamedTuple):
     remarks: tuple[str, ...]
 
 
+class Survey(NamedTuple):
+    """Where every check stands, with what that was found out from; all in manifest order."""
+
+    covered: Coverage
+    standings: Sequence[Standing]
+    lock: Lockfile
+    entries: tuple[Entry, ...]
+
+
 def take_stock(session: Session) -> Stock:
     """Look at everything and write nothing. Raises `ConfigError`, `LockfileError`, `DiskError`."""
     with session.interrupts.breakable():
@@ -41,6 +50,21 @@ def take_stock(session: Session) -> Stock:
 
 
 def _take_stock(session: Session) -> Stock:
+    found = survey(session)
+    covered = found.covered
+    remarks = _kept(session.repository.state / "kept")
+    remarks += _differences_from_head(session.repository, session.tree.fd, session.manifest)
+    if covered.absent:
+        count, names = len(covered.absent), name_files(covered.absent)
+        remarks.append(
+            f"covered files that git tracks are not on the disk, {count} of them: {names}"
+        )
+    report = Report(found.entries, descriptions(session.manifest), kept=session.kept)
+    return Stock(report, tuple(remarks))
+
+
+def survey(session: Session) -> Survey:
+    """Find out where every check stands, and why."""
     manifest = session.manifest
     lock = lockfile.read(session.tree.fd)
     digests, state = session.digests, session.repository.state
@@ -51,18 +75,11 @@ def _take_stock(session: Session) -> Stock:
     standings = take_standings(session, covered, lock)
     if digests.news or len(digests.known) > 2 * len(covered.stamps):
         digest_cache.save(state, digests.known, covered.stamps)
-    reasons = explain(session, standings, covered, lock)
+    reasons = _explain(session, standings, covered, lock)
     entries = tuple(
         Entry(one.check, one.state, reasons.get(one.check.id, one.reason)) for one in standings
     )
-    remarks = _kept(session.repository.state / "kept")
-    remarks += _differences_from_head(session.repository, session.tree.fd, manifest)
-    if covered.absent:
-        count, names = len(covered.absent), name_files(covered.absent)
-        remarks.append(
-            f"covered files that git tracks are not on the disk, {count} of them: {names}"
-        )
-    return Stock(Report(entries, descriptions(manifest), kept=session.kept), tuple(remarks))
+    return Survey(covered, standings, lock, entries)
 
 
 def descriptions(manifest: Manifest) -> dict[str, str | None]:
@@ -87,7 +104,7 @@ def patches_of(manifest: Manifest, check: Check) -> list[bytes]:
     return [manifest.patches[path] for path in check.mutations]
 
 
-def explain(
+def _explain(
     session: Session, standings: Sequence[Standing], covered: Coverage, lock: Lockfile
 ) -> dict[str, Reason]:
     """Return why each check that is not verified is not, by its id."""

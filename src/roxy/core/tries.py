@@ -23,7 +23,7 @@ from roxy.core.status import Basis
 from roxy.core.working_tree import FOLDER
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
     from roxy.core.model import Check
@@ -74,11 +74,17 @@ class PastRun:
     mutation: str | None
     exit: int | None
     signal: int | None
+    timed_out: bool
     seconds: float
     log: str
     """The name of the log; there may be none of that name any more."""
     log_size: int
     log_sha256: str
+
+    @property
+    def passed(self) -> bool:
+        """Whether the command ended with exit code 0."""
+        return self.exit == 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +194,14 @@ class Archive:
             self.damaged[name.file] = str(error)
         return None
 
+    def logs_named_in(self, name: Name) -> set[str] | None:
+        """Return the logs that the bytes of a receipt name, damaged or not; None if unreadable."""
+        try:
+            text = self._bytes(name.file).decode("latin-1")
+        except UnreadableFileError:
+            return None
+        return {match[0] for match in LOG_NAME.finditer(text)}
+
     def _bytes(self, name: str) -> bytes:
         try:
             folder = os.open(self._folder, FOLDER & ~os.O_NOFOLLOW)
@@ -236,6 +250,24 @@ class Archive:
                 if (name.check or patience >= 0) and (one := self.read(name)):
                     yield one
 
+    def recent(self, is_wanted: Callable[[str], bool], most: int) -> list[Try | CutShort]:
+        """Return the newest tries of all checks whose id is wanted, newest first."""
+        found: list[Try | CutShort] = [one for one in self.cut_short if is_wanted(one.id)]
+        tries = 0
+        unwanted: set[str] = set()
+        for name in self.names:
+            if tries == most:
+                break
+            one = None if name.check in unwanted else self.read(name)
+            if one is None:
+                continue
+            if is_wanted(one.id):
+                found.append(one)
+                tries += 1
+            elif name.check == check_digits(one.id):
+                unwanted.add(name.check)
+        return sorted(found, key=_stamp, reverse=True)[:most]
+
     def of_check(self, check: Check, most: int) -> list[Try | CutShort]:
         """Return the newest tries of one check, newest first."""
         found: list[Try | CutShort] = [one for one in self.cut_short if one.id == check.id]
@@ -246,6 +278,11 @@ class Archive:
 
 def _stamp(one: Try | CutShort) -> str:
     return one.name.stamp if isinstance(one, Try) else one.stamp
+
+
+def moment(name: Name) -> str:
+    """Return when a receipt was written: UTC, RFC 3339."""
+    return _moment(None, name.stamp)
 
 
 def file_name(stamp: str, check: str, fingerprint: str | None, sha256: str) -> str:
@@ -322,6 +359,7 @@ def _run(value: dict[str, Any]) -> PastRun:
         mutation=_optional(value["mutation"]),
         exit=_number(value["exit"]),
         signal=_number(value["signal"]),
+        timed_out=value.get("timed_out") is True,
         seconds=seconds,
         log=log,
         log_size=int(value["log_size"]),

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from roxy.core.model import Check
     from roxy.core.outcome import Run, Unmet
+    from roxy.core.tries import PastRun
 
 _SAYS_LITTLE = {126: "the command could not be executed", 127: "a command was not found"}
 _LONGEST_LINE = 200
@@ -85,7 +86,7 @@ def _blocked(check: Check, unmet: Unmet) -> Reason:
     if unmet.last_line is not None:
         cut = unmet.last_line[:_LONGEST_LINE]
         last = f"it last printed: {cut}{'...' if cut != unmet.last_line else ''}"
-    how = how_it_ended(check, unmet)
+    how = how_it_ended(unmet, check)
     return Reason("need-not-met", f"it needs `{unmet.command}`, which {how}; {last}")
 
 
@@ -111,7 +112,7 @@ def _fault(check: Check, run: Run) -> Reason | None:
 def _not_passed(check: Check, run: Run) -> Reason:
     how = "timed-out" if run.timed_out else "failed"
     with_what = "" if run.phase is Phase.CLEAN else ", with the code as it was in the clean run"
-    text = f"the {run.phase} run {how_it_ended(check, run)}{with_what}"
+    text = f"the {run.phase} run {how_it_ended(run, check)}{with_what}"
     return Reason(f"{run.phase}-run-{how}", text)
 
 
@@ -120,7 +121,7 @@ def _only_sometimes(check: Check, run: Run, number: int) -> Reason:
     return Reason(
         "passes-only-sometimes",
         f"it passes only sometimes: clean run {number} of {check.repeat}"
-        f" {how_it_ended(check, run)}",
+        f" {how_it_ended(run, check)}",
     )
 
 
@@ -135,7 +136,7 @@ def _other_failure(check: Check, run: Run) -> Reason | None:
     """Return how a mutated run failed, where it had to fail in another way (S41)."""
     if check.fails_with is None or run.matched:
         return None
-    what = f"the mutated run with `{run.mutation}` {how_it_ended(check, run)}"
+    what = f"the mutated run with `{run.mutation}` {how_it_ended(run, check)}"
     if run.unsearched is not None:
         return Reason("output-not-searched", f"{what}, but its output {run.unsearched}")
     return Reason(
@@ -158,10 +159,10 @@ def _changed(check: Check, paths: Iterable[bytes]) -> Reason:
     return Reason("files-changed", f"{what} changed while it ran: {name_files(paths)}")
 
 
-def how_it_ended(check: Check, run: Run | Unmet) -> str:
+def how_it_ended(run: Run | Unmet | PastRun, check: Check | None = None) -> str:
     """Return how a run ended, as the end of a sentence that begins with the run."""
     if run.timed_out:
-        return f"took longer than its timeout of {_seconds(check)}"
+        return "took longer than its timeout" + (f" of {_seconds(check)}" if check else "")
     if run.signal is not None:
         return f"was ended by signal {_signal_name(run.signal)}"
     if run.exit == 0:

@@ -6,6 +6,7 @@ may change roxy's own files (S51).
 
 from __future__ import annotations
 
+import time
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -20,6 +21,7 @@ from roxy.core.lockfile import Lockfile
 from roxy.core.model import Entry, Report, Result, State
 from roxy.core.mutation import Misfit
 from roxy.core.outcome import Outcome, Phase
+from roxy.core.pruning import prune
 from roxy.core.receipts import ReceiptKeeper, past_seconds
 from roxy.core.recorder import Recorder, with_outcome
 from roxy.core.stock import descriptions, patches_of, take_standings
@@ -245,8 +247,11 @@ def verify(
         raise
     if not locked:
         recorder.write()
+        prune(session.repository.state, recorder.lock, time.time())
         return tally.report()
     now, trouble_now = _read_lock(session, everything=True)
+    if trouble_now is None:
+        prune(session.repository.state, now, time.time())
     differences = (
         *_differences(work.lock, tally, trouble),
         *_differences(now, tally, trouble_now),  # a check may have written it meanwhile

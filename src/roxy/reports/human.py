@@ -31,6 +31,7 @@ _STYLES = {
     "warning": "33",
     "hint": "36",
     "info": "36",
+    "cut short": "33",
 }
 """SGR codes of the few words that are coloured."""
 
@@ -89,6 +90,21 @@ def closing(report: Report, *, named: bool, quiet: bool) -> str:
     if not quiet:
         lines.append(_result_count(report, named=named))
     return _text(lines)
+
+
+def standing(entry: Entry, *, color: bool) -> str:
+    """Return the line of one check, as `standings` has it."""
+    return _check_line(entry.state, entry.check.id, entry.reason, color=color) + "\n"
+
+
+def output(log_lines: Sequence[bytes] | None, *, color: bool) -> str:
+    """Return the last lines of a log, quoted as under a rejection; None when the log is gone."""
+    return _text(_quote(log_lines, color=color))
+
+
+def marked(word: str, *, color: bool) -> str:
+    """Return a state, a result or the like in its colour, if it has one."""
+    return _styled(printable(word), _STYLES.get(word, ""), color=color and word in _STYLES)
 
 
 def remark(text: str) -> str:

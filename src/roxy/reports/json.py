@@ -13,18 +13,24 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from roxy.core.model import Result, State
-from roxy.reports.text import path_text, without_surrogates
+from roxy.core.tries import CutShort, Try
+from roxy.reports.text import decoded, path_text, without_surrogates
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
+    from roxy.core.about import About, Excerpt
     from roxy.core.errors import Fault
+    from roxy.core.lookup import Contrast, History
     from roxy.core.model import Details, Entry, Reason, Report
     from roxy.core.outcome import Kept, Outcome, Run
+    from roxy.core.tries import PastRun
 
 REPORT_SCHEMA = "roxy.report/1"
 ERROR_SCHEMA = "roxy.error/1"
+SHOW_SCHEMA = "roxy.show/1"
+HISTORY_SCHEMA = "roxy.history/1"
 
 
 def document(report: Report) -> str:
@@ -161,3 +167,150 @@ def _optional(text: str | None) -> str | None:
 def dump(value: dict[str, Any]) -> str:
     """Return any other document in the form that all of them have."""
     return _document(value)
+
+
+# ------------------------------------------------------------------- the past
+
+
+def history_document(found: History, state: Path) -> str:
+    """Return the document of `history`; `state` is roxy's own folder."""
+    results = Counter(one.result for one in found.tries if isinstance(one, Try))
+    return _document(
+        {
+            "schema": HISTORY_SCHEMA,
+            "tries": [_attempt(one, state) for one in found.tries],
+            "damaged": _damaged(found.damaged),
+            "counts": {
+                "tries": len(found.tries),
+                "results": {result: results[result] for result in Result},
+                "cut_short": sum(isinstance(one, CutShort) for one in found.tries),
+            },
+            "share_verified": (
+                round(results[Result.VERIFIED] / len(found.tries), 4) if found.tries else None
+            ),
+        }
+    )
+
+
+def show_document(
+    checks: Sequence[About], tries: Sequence[Try], contrast: Contrast | None, state: Path
+) -> str:
+    """Return the document of `show`, for checks or for one or two receipts."""
+    return _document(
+        {
+            "schema": SHOW_SCHEMA,
+            "checks": [_about(one, state) for one in checks],
+            "receipts": [_receipt(one, state) for one in tries],
+            "contrast": None if contrast is None else _contrast(contrast),
+        }
+    )
+
+
+def _damaged(damaged: Mapping[str, str]) -> list[dict[str, str]]:
+    return [{"receipt": name, "what": without_surrogates(damaged[name])} for name in damaged]
+
+
+def _attempt(one: Try | CutShort, state: Path) -> dict[str, Any]:
+    if isinstance(one, CutShort):
+        claim, _, check = one.id.partition("/")
+        return {
+            **dict.fromkeys(_OF_A_RECEIPT),
+            "receipt": one.file,
+            "time": one.time,
+            "claim": without_surrogates(claim),
+            "check": without_surrogates(check),
+            "pid": one.pid,
+            "runs": [],
+            "notes": [],
+        }
+    values = (
+        *(one.name.file, one.time, without_surrogates(one.claim), without_surrogates(one.check)),
+        *(without_surrogates(one.result), _reason(one.reason), _optional(one.commit), one.dirty),
+        *(None, without_surrogates(one.roxy), _optional(one.fingerprint)),
+        [_past_run(run, state) for run in one.runs],
+        [without_surrogates(note) for note in one.notes],
+    )
+    return dict(zip(_OF_A_RECEIPT, values, strict=True))
+
+
+_OF_A_RECEIPT = (
+    *("receipt", "time", "claim", "check", "result", "reason", "commit", "dirty"),
+    *("pid", "roxy", "fingerprint", "runs", "notes"),
+)
+
+
+def _receipt(one: Try, state: Path) -> dict[str, Any]:
+    return _attempt(one, state) | {
+        "run": without_surrogates(one.run),
+        "covers": [without_surrogates(glob) for glob in one.covers],
+        "mutations": [
+            {"path": without_surrogates(path), "sha256": without_surrogates(sha256)}
+            for path, sha256 in one.mutations
+        ],
+        "files": [
+            {**_path("path", path), "sha256": without_surrogates(digest)}
+            for path, digest in sorted(one.files.items())
+        ],
+    }
+
+
+def _past_run(run: PastRun, state: Path) -> dict[str, Any]:
+    return {
+        "phase": without_surrogates(run.phase),
+        "mutation": _optional(run.mutation),
+        "exit": run.exit,
+        "signal": run.signal,
+        "seconds": run.seconds,
+        **_path("log", state / "logs" / run.log),
+        "log_size": run.log_size,
+        "log_sha256": without_surrogates(run.log_sha256),
+    }
+
+
+def _about(one: About, state: Path) -> dict[str, Any]:
+    entry, excerpt = one.entry, one.excerpt
+    return {
+        "claim": without_surrogates(entry.check.claim),
+        "check": without_surrogates(entry.check.name),
+        "description": _optional(one.description),
+        "state": entry.state,
+        "reason": _reason(entry.reason),
+        "run": without_surrogates(entry.check.run),
+        "fingerprint": one.fingerprint,
+        "recorded": one.recorded,
+        "covers": [
+            {
+                "glob": without_surrogates(reach.glob),
+                "files": [_path("path", path) for path in reach.files],
+            }
+            for reach in one.covers
+        ],
+        "mutations": [
+            {
+                "path": without_surrogates(preview.mutation),
+                "misfit": _reason(preview.misfit),
+                "notes": [without_surrogates(note) for note in preview.notes],
+                "diff": without_surrogates(decoded(preview.diff)),
+            }
+            for preview in one.mutations
+        ],
+        "tries": [_attempt(attempt, state) for attempt in one.tries],
+        "output": None if excerpt is None else _excerpt(excerpt),
+    }
+
+
+def _excerpt(excerpt: Excerpt) -> dict[str, Any]:
+    lines = excerpt.lines
+    return {
+        "phase": without_surrogates(excerpt.run.phase),
+        **_path("log", excerpt.path),
+        "lines": (None if lines is None else [without_surrogates(decoded(line)) for line in lines]),
+    }
+
+
+def _contrast(found: Contrast) -> dict[str, Any]:
+    details = _details(found.details)
+    names = ("command_changed", "mutation_changed", "changed", "added", "removed")
+    return {name: details[name] for name in names} | {
+        "keys_changed": [without_surrogates(key) for key in found.keys]
+    }
