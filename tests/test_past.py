@@ -153,7 +153,7 @@ def test_history_lists_tries_newest_first_and_the_share_that_was_verified(
     assert value["tries"][1]["time"] == "2026-01-02T03:04:05Z"
     assert value["counts"] == {
         "tries": 3,
-        "results": {"verified": 1, "rejected": 1},
+        "results": {"verified": 1, "rejected": 1, "blocked": 0},
         "cut_short": 1,
     }
     assert value["share_verified"] == 0.3333

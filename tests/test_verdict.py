@@ -201,7 +201,7 @@ def test_only_mutated_runs_are_warned_about() -> None:
 @pytest.mark.rule("S27")
 @pytest.mark.parametrize("number", [34, 40, 64])
 def test_a_signal_without_a_name_is_told_by_its_number(number: int) -> None:
-    text = how_it_ended(a_check(), a_run(Phase.CLEAN, End(None, number)))
+    text = how_it_ended(a_run(Phase.CLEAN, End(None, number)), a_check())
     assert text.startswith(f"was ended by signal {number}")
 
 
@@ -334,7 +334,7 @@ def test_a_check_that_passes_only_sometimes_is_rejected_as_that() -> None:
             assert verdict.failed_run is runs[-1]
             if passed:
                 assert verdict.reason.code == "passes-only-sometimes"
-                how = how_it_ended(check, runs[-1])
+                how = how_it_ended(runs[-1], check)
                 assert verdict.reason.text == (
                     f"it passes only sometimes: clean run {passed + 1} of 3 {how}"
                 )
