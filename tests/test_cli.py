@@ -32,7 +32,10 @@ if TYPE_CHECKING:
 
 
 SOURCES = Path(__file__).parent.parent / "src"
-COMMANDS = ("init", "status", "verify", "gate", "show", "history", "doctor", "completion", "schema")
+COMMANDS = (
+    *("init", "status", "verify", "gate", "show", "history"),
+    *("try", "refresh", "doctor", "completion", "schema"),
+)
 ALL_OF_THEM = ", ".join(f"`{command}`" for command in COMMANDS)
 EVERYWHERE = ("-C", "--wait", "--json", "--verbose", "--quiet", "--color", "--version", "--help")
 
@@ -144,7 +147,7 @@ def test_help_of_each_command_shows_examples_exit_codes_and_every_shared_option(
     command: str,
 ) -> None:
     text = call(command, "--help").stdout.decode()
-    assert f"  Examples:\n    roxy {command}\n" in text
+    assert f"  Examples:\n    roxy {command}" in text
     assert "  Exit codes:\n    0  " in text
     assert all(option in text for option in EVERYWHERE)
     assert max(map(len, text.splitlines())) <= 80

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from roxy.core.events import CheckFinished, CheckStarted, EditKept, Remarked
+from roxy.core.events import (
+    CheckFinished,
+    CheckStarted,
+    EditKept,
+    EditsKept,
+    PatchShown,
+    Remarked,
+)
 from roxy.core.log import last_lines
-from roxy.core.session import describe_kept
-from roxy.reports import human
+from roxy.core.session import describe_copy, describe_kept
+from roxy.reports import human, patches
 
 if TYPE_CHECKING:
     from roxy.cli.invocation import Invocation
@@ -35,6 +42,12 @@ class Announcer:
                 self._warn(event.text)
             case EditKept():
                 self._warn(describe_kept(event.kept))
+            case EditsKept():
+                for kept in event.kept:
+                    self._streams.err.write(human.remark(describe_copy(kept)))
+            case PatchShown():
+                if not (self._settings.json or self._settings.quiet):
+                    self._streams.out.write(patches.shown(event, color=self._colors_out))
             case CheckFinished():
                 if self.unreached is not None:
                     self.unreached -= 1

@@ -13,9 +13,11 @@ from roxy.cli.history import history
 from roxy.cli.init import init
 from roxy.cli.invocation import Invocation
 from roxy.cli.options import shared_options
+from roxy.cli.refresh import refresh
 from roxy.cli.schema import schema
 from roxy.cli.show import show
 from roxy.cli.status import status
+from roxy.cli.trial import trial
 from roxy.cli.usage import no_such_command, usage_error
 from roxy.cli.verify import verify
 from roxy.core.errors import UsageError
@@ -79,7 +81,10 @@ def roxy(context: click.Context) -> None:
         raise UsageError("no command is given", hint="start with `roxy status`")
 
 
-for command in (init, status, verify, gate, show, history, doctor, completion, schema):
+for command in (
+    *(init, status, verify, gate, show, history),
+    *(trial, refresh, doctor, completion, schema),
+):
     roxy.add_command(command)
 
 

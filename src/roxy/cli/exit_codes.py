@@ -50,6 +50,11 @@ def of_doctor(findings: Iterable[Finding]) -> int:
     return _answer(all(finding.severity != "error" for finding in findings))
 
 
+def of_results(results: Iterable[Result]) -> int:
+    """Return whether all that was tried proved itself."""
+    return _answer(all(result is Result.VERIFIED for result in results))
+
+
 def of_signal(signum: int) -> int:
     """Return the code of a command that a signal ended, as shells count it."""
     return 128 + signum

@@ -21,7 +21,8 @@ COMMANDS = {"status": exit_codes.of_status, "gate": exit_codes.of_gate}
 def answer(invocation: Invocation, command: str) -> int:
     """Print where every check stands and return the exit code. The session ends before that."""
     with at_work(invocation, command) as session:
-        stock = take_stock(session)
+        is_thorough = invocation.settings.verbose and command == "status"
+        stock = take_stock(session, with_patches=is_thorough)
     err = invocation.streams.err
     color = invocation.wants_color(err)
     for remark in stock.remarks:

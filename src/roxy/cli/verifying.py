@@ -7,7 +7,7 @@ check may rewrite a module that is imported later (S51).
 from __future__ import annotations
 
 import gc
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 import roxy.cli.crash  # noqa: F401 - for the boundary, when something breaks (S51)
@@ -21,8 +21,10 @@ from roxy.core.verify import verify
 from roxy.reports import human, json
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from roxy.cli.invocation import Invocation
-    from roxy.core.events import Event
+    from roxy.core.events import Emit, Event
     from roxy.core.model import Report
 
 
@@ -49,21 +51,28 @@ def _verified(
     everything: bool,
     locked: bool,
 ) -> Report:
-    gc.enable()  # unlike the other commands, this one may go on for hours
+    with watched(invocation, announcer) as emit, at_work(invocation, "verify") as session:
+        report = verify(session, names, everything=everything, locked=locked, emit=emit)
+    # A signal in the last wait for the clock: all is done and back, and yet it counts (S32).
+    return report._replace(interrupted=session.interrupts.pending)
+
+
+@contextmanager
+def watched(invocation: Invocation, *announcers: Announcer) -> Iterator[Emit]:
+    """Give what shows the progress of runs and lets announcers speak."""
+    gc.enable()  # unlike the other commands, one that runs checks may go on for hours
     err = invocation.streams.err
     with ExitStack() as stack:
         progress = stack.enter_context(Progress(err)) if _draws(invocation) else None
         printer = RunOutputPrinter(err) if invocation.settings.verbose else None
-        listeners = [listener for listener in (progress, printer, announcer) if listener]
+        # The announcers last: the live line is gone by then.
+        listeners = [listener for listener in (progress, printer, *announcers) if listener]
 
         def emit(event: Event) -> None:
-            for listener in listeners:  # the announcer last: the live line is gone by then
+            for listener in listeners:
                 listener.hear(event)
 
-        session = stack.enter_context(at_work(invocation, "verify"))
-        report = verify(session, names, everything=everything, locked=locked, emit=emit)
-    # A signal in the last wait for the clock: all is done and back, and yet it counts (S32).
-    return report._replace(interrupted=session.interrupts.pending)
+        yield emit
 
 
 def _draws(invocation: Invocation) -> bool:

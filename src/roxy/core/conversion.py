@@ -17,11 +17,11 @@ from roxy.core.misfit import Code, MisfitError, name, unreadable
 from roxy.core.working_tree import BLOCK, content_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from roxy.core.desk import Desk
-    from roxy.core.git import Answer
+    from roxy.core.git import Answer, Repository
     from roxy.core.working_tree import Content, Tree
 
 ATTRIBUTES = b".gitattributes"
@@ -110,6 +110,15 @@ class Rules:
             return None
         return Conversion(self.desk, self.folder, path, has_ident, has_encoding, keeps_crlf)
 
+    def differing(
+        self, repository: Repository, paths: Sequence[bytes]
+    ) -> Iterator[tuple[bytes, str, str]]:
+        """Give each attribute that git has otherwise in the repository itself. Raises `GitError`."""
+        for key in _ASKED:
+            for path, value in repository.attribute(key, paths).items():
+                if value != self.values.get(path, {}).get(key, "unspecified"):
+                    yield path, key, value
+
     def _converts_line_ends(self, values: Mapping[str, str], *, has_cr: bool) -> bool:
         settings = self.desk.settings
         autocrlf = settings.get("core.autocrlf", "").lower()
@@ -141,6 +150,10 @@ class Conversion:
     def to_git(self, source: Path) -> Path:
         """Return the stored form of `source`."""
         return self._to_git(source)
+
+    def checked_out(self, stored: Path) -> Path:
+        """Return what `git checkout-index` would write of a stored form."""
+        return self._to_disk(stored)
 
     def to_disk(self, outcome: Path, stored: Path, raw: Path) -> Path:
         """Return the form on the disk of `outcome`, made from `stored`, which stands for `raw`.

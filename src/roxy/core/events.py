@@ -94,6 +94,23 @@ class CheckFinished:
     outcome: Outcome
 
 
+@dataclass(frozen=True, slots=True)
+class PatchShown:
+    """A patch that is about to be tried, or to be written, in its own bytes."""
+
+    name: str
+    patch: bytes
+    instead_of: bytes | None = None
+    """The patch that it replaces."""
+
+
+@dataclass(frozen=True, slots=True)
+class EditsKept:
+    """Copies were made of files that are about to be put back as the index has them."""
+
+    kept: tuple[Kept, ...]
+
+
 Event = (
     Remarked
     | CheckStarted
@@ -105,6 +122,8 @@ Event = (
     | RunFinished
     | EditKept
     | CheckFinished
+    | PatchShown
+    | EditsKept
 )
 if TYPE_CHECKING:
     Emit = Callable[[Event], None]

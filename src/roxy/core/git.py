@@ -256,6 +256,10 @@ class Repository:
         with self.listing(prefixes) as listing:
             return listing.paths()
 
+    def untracked(self, prefixes: Sequence[bytes]) -> Listing:
+        """Ask for those of them that are not in the index."""
+        return Listing(self, prefixes, "--others", "--exclude-standard")
+
     def ignored_files(self, prefixes: Sequence[bytes]) -> list[bytes]:
         """Return the untracked files below `prefixes` that git ignores (S14)."""
         options = ("--others", "--ignored", "--exclude-standard")
@@ -356,7 +360,7 @@ class Repository:
             "-z",
             "--untracked-files=no",
             "--ignore-submodules=all",
-            settings=self._filters_off(),
+            settings=self.filters_off(),
         )
         return bool(answer.code or answer.stdout)
 
@@ -382,7 +386,7 @@ class Repository:
 
         No filter command is run for it.
         """
-        settings = [("diff.autoRefreshIndex", "true"), *self._filters_off()]
+        settings = [("diff.autoRefreshIndex", "true"), *self.filters_off()]
         options = ["--name-only", "-z", "--no-renames", "--no-ext-diff", "--no-textconv"]
         options += ["--ignore-submodules=all", "--diff-filter=MT", commit]
         found: set[bytes] = set()
@@ -392,7 +396,7 @@ class Repository:
             found.update(answer.stdout.split(b"\0")[:-1])
         return found
 
-    def _filters_off(self) -> list[tuple[str, str]]:
+    def filters_off(self) -> list[tuple[str, str]]:
         """Return settings with which no filter driver has a command."""
         answer = self.ask("config", "-z", "--name-only", "--get-regexp", r"^filter\..*\.")
         keys = (os.fsdecode(key) for key in answer.stdout.split(b"\0") if key)

@@ -19,6 +19,7 @@ from roxy.core import files, journal_entry, tree_writer
 from roxy.core.errors import DiskError, Fault, RestoreError
 from roxy.core.forward import next_mtime, seconds_to_pass, seconds_to_wait
 from roxy.core.journal_entry import JournalEntry, Original
+from roxy.core.kept import new_place
 from roxy.core.outcome import Kept
 from roxy.core.working_tree import NotRegularError, content_of, is_about_path
 
@@ -53,6 +54,8 @@ class Patched:
     kept: list[Kept] = field(default_factory=list)
     deleted: list[bytes] = field(default_factory=list)
     """What was there when putting it back began, and gone a moment later."""
+    stays: bool = False
+    """Set while all of it stands, it is there for good, and nothing is put back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +113,7 @@ class Journal:
                 yield
             finally:
                 self._revive(entry, spares)
-                self._restore(entry, standing, patched)
+                self._restore(entry, [] if patched.stays else standing, patched)
                 self._look_at_restored(patched)
         if patched.deleted:
             raise ChangedMeanwhileError(patched.deleted)
@@ -261,7 +264,7 @@ class Journal:
             files.remove(staging)
             return 0
         mtime = os.lstat(staging).st_mtime_ns
-        kept = Kept(original.path, self._new_place(original.path))
+        kept = Kept(original.path, new_place(self._kept, original.path))
         files.make_folder(self._kept, lasting=True)
         files.rename(staging, kept.place)
         files.sync_folder(self._kept)
@@ -369,7 +372,7 @@ class Journal:
         if held == original.mutated and copy.stat().st_nlink == 1:
             raise OSError(0, "its copy is damaged")
         if held != copied:
-            kept = Kept(original.path, self._new_place(original.path))
+            kept = Kept(original.path, new_place(self._kept, original.path))
             files.make_folder(self._kept, lasting=True)
             files.keep_as(copy, kept.place)  # it stays: who is killed now gets here again
             patched.kept.append(kept)
@@ -428,18 +431,9 @@ class Journal:
             return "no readable file"
 
     def _keep(self, path: bytes) -> Kept:
-        kept = Kept(path, self._new_place(path))
+        kept = Kept(path, new_place(self._kept, path))
         tree_writer.move_aside(self._tree, path, kept.place)
         return kept
-
-    def _new_place(self, path: bytes) -> Path:
-        stamp = time.strftime("%Y%m%dT%H%M%S")
-        # Short enough to be a name with all that is added, at four bytes a character.
-        name = _text(os.path.basename(path))[:50].encode("utf-8", "surrogateescape")
-        number = 0
-        while files.is_there(place := self._kept / f"{stamp}-{number}-{os.fsdecode(name)}"):
-            number += 1
-        return place
 
     def _mtime(self, path: bytes) -> int:
         seen = self._tree.look(path)

@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING
 from roxy.core import files, proof
 from roxy.core.conversion import content, find_rules
 from roxy.core.desk import Desk
+from roxy.core.diff import Change, print_diff
 from roxy.core.hidden_attributes import HiddenAttributes
 from roxy.core.misfit import FACTS, Code, MisfitError, name, unreadable
 from roxy.core.model import Reason
 from roxy.core.patch import PatchError, parse
-from roxy.core.placement import is_blob, place
+from roxy.core.placement import is_as_stated, is_blob, place
 from roxy.core.proof import Part, prove
 from roxy.core.working_tree import BLOCK
 
@@ -56,6 +57,16 @@ class Fit:
     """Only files whose content changes, at least one, in the patch's order."""
     notes: tuple[str, ...]
     """What people should know: how far it moved."""
+
+
+@dataclass(frozen=True, slots=True)
+class Renewal:
+    """What a mutation that fits looks like on the code as it is."""
+
+    patch: bytes | None
+    """None when the old one goes exactly where it says."""
+    notes: tuple[str, ...]
+    """How far it moved."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +146,48 @@ class Scratch:
         _, at, hunks = answer.stdout.partition(b"\n@@")
         return at[1:] + hunks
 
+    def renew(self, mutation: str, patch: bytes, covered: Collection[bytes]) -> Renewal | Misfit:
+        """Return the patch that does the same to the files as they are now.
+
+        Where a mutation goes is decided as `fit` does. Raises `GitError` and `DiskError`.
+        """
+        self._tree.forget()
+        try:
+            named = self._sections(patch, covered)
+            begun, rules = self._placed(named)
+            notes = _notes(begun)
+            if self._are_as_stated(begun):
+                return Renewal(None, notes)
+            tree = prove(self._desk, [file.part for file in begun])
+            changes = [
+                Change(file.part.path, file.part.executable, file.part.stored, file.outcome(tree))
+                for file in begun
+            ]
+            header = patch[: patch.find(named[0][1].header)]
+            return Renewal(header + print_diff(self._desk, changes, rules.folder), notes)
+        except MisfitError as misfit:
+            return Misfit(Reason(str(misfit.code), f"`{mutation}` {misfit.text}"))
+        finally:
+            self._desk.wipe()
+
+    def drift(self, patch: bytes, covered: Collection[bytes]) -> tuple[str, bool] | None:
+        """Say in what way a patch does not go exactly where it states, and whether it fits at all.
+
+        None when it goes there. The text goes on after the patch's name.
+
+        This only looks, so a patch that git would refuse may pass.
+        """
+        self._tree.forget()
+        try:
+            begun, _ = self._placed(self._sections(patch, covered))
+            if self._are_as_stated(begun):
+                return None
+            return "; ".join(_notes(begun)) or "meets other lines around its own", True
+        except MisfitError as misfit:
+            return misfit.text, False
+        finally:
+            self._desk.wipe()
+
     def clear(self) -> None:
         """Remove the folder with all in it."""
         self._desk.clear()
@@ -202,20 +255,30 @@ class Scratch:
             raise unreadable(path, error) from error
         return _Copy(output.content, bool(mode & stat.S_IXUSR), has_cr)
 
-    def _fit(self, named: Sequence[tuple[bytes, Section]], shelf: Path) -> Fit:
+    def _placed(self, named: Sequence[tuple[bytes, Section]]) -> tuple[list[_File], Rules]:
         paths = [path for path, _ in named]
         rules = find_rules(self._desk, self._tree, paths)
         if rules.has_attributes or self._hidden.may_be_about(paths):
             self._refuse_filters(paths)
-        begun = [self._begin(path, section, rules) for path, section in named]
+        return [self._begin(path, section, rules) for path, section in named], rules
+
+    def _are_as_stated(self, begun: Sequence[_File]) -> bool:
+        """Say whether every hunk stands where it goes; a binary section fits so or not at all."""
+        return all(
+            is_as_stated(self._desk, part.section, part.stored, part.placed)
+            for part in (file.part for file in begun)
+            if part.placed is not None
+        )
+
+    def _fit(self, named: Sequence[tuple[bytes, Section]], shelf: Path) -> Fit:
+        begun, _ = self._placed(named)
         tree = prove(self._desk, [file.part for file in begun])
         edits = [_finish(file, tree, shelf / str(number)) for number, file in enumerate(begun)]
         changes = tuple(edit for edit in edits if edit is not None)
         if not changes:
-            where = f" in {name(paths[0])}" if len(paths) == 1 else ""
+            where = f" in {name(named[0][0])}" if len(named) == 1 else ""
             raise MisfitError(Code.CHANGES_NOTHING, f"changes nothing{where}")
-        placed = (file.part.placed for file in begun)
-        return Fit(changes, tuple(note for one in placed if one is not None for note in one.notes))
+        return Fit(changes, _notes(begun))
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +297,16 @@ class _File:
     """The copy of it."""
     old: Content
     conversion: Conversion | None
+
+    def outcome(self, tree: Path) -> Path:
+        """Return what the stored form becomes; git has applied the patch in `tree`."""
+        part = self.part
+        return part.placed.outcome if part.placed else tree / os.fsdecode(part.path)
+
+
+def _notes(begun: Sequence[_File]) -> tuple[str, ...]:
+    placed = (file.part.placed for file in begun)
+    return tuple(note for one in placed if one is not None for note in one.notes)
 
 
 def _paired(summaries: Sequence[Summary], patch: bytes) -> list[tuple[Summary, Section]]:
@@ -269,7 +342,7 @@ def _refuse_section(path: bytes, section: Section, covered: Collection[bytes]) -
 def _finish(file: _File, tree: Path, to: Path) -> Edit | None:
     """Return the edit of one file, with its source at `to`; None when it stays as it is."""
     part = file.part
-    outcome = part.placed.outcome if part.placed else tree / os.fsdecode(part.path)
+    outcome = file.outcome(tree)
     if file.conversion is not None:
         outcome = file.conversion.to_disk(outcome, part.stored, file.raw)
     new = content(outcome)

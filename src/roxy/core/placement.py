@@ -214,6 +214,16 @@ def moved_note(path: bytes, shift: int) -> tuple[str, ...]:
     return (f"moved {lines} {'down' if shift > 0 else 'up'} in {name(path)}",)
 
 
+def is_as_stated(desk: Desk, section: Section, stored: Path, placed: Placed) -> bool:
+    """Say whether the hunks go exactly where the patch says, and all around them is as it says."""
+    if placed.base == stored:
+        return not placed.shift
+    made = desk.fresh()
+    with stored.open("rb", buffering=0) as source, files.Output(made) as output:
+        spans = splice(source, section.hunks, 0, output.write)
+    return spans is not None and output.content == content(placed.outcome)
+
+
 def _is_mergeable(path: Path) -> bool:
     """Say whether `git merge-file` takes a file for text."""
     with path.open("rb", buffering=0) as file:

@@ -108,3 +108,9 @@ def describe_kept(kept: Kept) -> str:
     """Return one line that says what was in the way and where it is now (S29)."""
     name = kept.path.decode("utf-8", "surrogateescape")
     return f"`{name}` held something else when it was put back; that is kept as `{kept.place}`"
+
+
+def describe_copy(kept: Kept) -> str:
+    """Return one line that says where the edits of a file are that roxy takes out of it."""
+    name = kept.path.decode("utf-8", "surrogateescape")
+    return f"your edits of `{name}` are kept as `{kept.place}`"

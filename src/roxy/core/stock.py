@@ -43,13 +43,16 @@ class Survey(NamedTuple):
     entries: tuple[Entry, ...]
 
 
-def take_stock(session: Session) -> Stock:
-    """Look at everything and write nothing. Raises `ConfigError`, `LockfileError`, `DiskError`."""
+def take_stock(session: Session, *, with_patches: bool = False) -> Stock:
+    """Look at everything and write nothing; at what the patches say, too, if asked to (S19).
+
+    Raises `ConfigError`, `LockfileError`, `DiskError`, and `GitError`.
+    """
     with session.interrupts.breakable():
-        return _take_stock(session)
+        return _take_stock(session, with_patches=with_patches)
 
 
-def _take_stock(session: Session) -> Stock:
+def _take_stock(session: Session, *, with_patches: bool) -> Stock:
     found = survey(session)
     covered = found.covered
     remarks = _kept(session.repository.state / "kept")
@@ -59,6 +62,8 @@ def _take_stock(session: Session) -> Stock:
         remarks.append(
             f"covered files that git tracks are not on the disk, {count} of them: {names}"
         )
+    if with_patches:
+        remarks += _drifts(session, covered)
     report = Report(found.entries, descriptions(session.manifest), kept=session.kept)
     return Stock(report, tuple(remarks))
 
@@ -80,6 +85,33 @@ def survey(session: Session) -> Survey:
         Entry(one.check, one.state, reasons.get(one.check.id, one.reason)) for one in standings
     )
     return Survey(covered, standings, lock, entries)
+
+
+def _drifts(session: Session, covered: Coverage) -> list[str]:
+    """Name every patch that does not go exactly where it says (S19). Nothing is run."""
+    from roxy.core.mutation import Scratch  # noqa: PLC0415 - only when asked for
+
+    manifest = session.manifest
+    around: dict[str, set[bytes]] = {}
+    for check in manifest.checks:
+        for path in check.mutations:
+            around.setdefault(path, set()).update(covered.files[check.id])
+    scratch = Scratch(session.repository, session.tree)
+    remarks = []
+    try:
+        scratch.prepare([manifest.patches[path] for path in around])
+        for path, files in around.items():
+            patch = manifest.patches[path]
+            complaint = scratch.unreadable(patch)
+            if complaint is not None:
+                remarks.append(f"git cannot read the mutation `{path}`: {complaint}")
+            elif drift := scratch.drift(patch, files):
+                text, fits = drift
+                hint = "; `roxy refresh` makes it anew" if fits else ""
+                remarks.append(f"`{path}` {text}{hint}")
+    finally:
+        scratch.clear()
+    return remarks
 
 
 def descriptions(manifest: Manifest) -> dict[str, str | None]:

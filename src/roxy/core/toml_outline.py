@@ -63,6 +63,11 @@ class Outline:
     repeats: tuple[Repeat, ...]
     _offsets: Mapping[Key, int]
     _lines: Lines
+    _values: Mapping[Key, tuple[int, int]]
+
+    def value(self, key: Key) -> tuple[int, int] | None:
+        """Return the offsets in `text` of the value that `key` is given, where it has one."""
+        return self._values.get(key)
 
     def place(self, key: Key) -> Place | None:
         """Return where the last name of `key` stands, or else what it would stand in."""
@@ -85,9 +90,8 @@ def outline(text: str) -> Outline:
     """Return where the keys of `text` stand; for one that is repeated, where it stands first."""
     scanner = _Scanner(normal(text))
     scanner.scan()
-    return Outline(
-        scanner.text, tuple(scanner.repeats), scanner.implied | scanner.declared, scanner.lines
-    )
+    offsets = scanner.implied | scanner.declared
+    return Outline(scanner.text, tuple(scanner.repeats), offsets, scanner.lines, scanner.values)
 
 
 class _LostError(Exception):
@@ -104,6 +108,8 @@ class _Scanner:
         self.declared: dict[Key, int] = {}
         self.implied: dict[Key, int] = {}
         """Tables that are only named on the way to something in them."""
+        self.values: dict[Key, tuple[int, int]] = {}
+        """Where the values of keys begin and end, those in lists too."""
         self._at = 0
         self._room = _MOST_PARTS
         self._lengths: dict[Key, int] = {}
@@ -158,6 +164,12 @@ class _Scanner:
             key = self._latest(key)
 
     def _value(self, key: Key) -> None:
+        start = self._at
+        self._skip_value(key)
+        if not self._is_repeat:
+            self.values[key] = (start, self._at)
+
+    def _skip_value(self, key: Key) -> None:
         opening = self.text[self._at : self._at + 1]
         if opening == "[":
             self._list(key)

@@ -357,6 +357,34 @@ def write_into_tree(tree: Tree, name: bytes, data: bytes, staging: Path) -> None
     sync_names(tree.fd)
 
 
+def write_new(tree: Tree, path: bytes, data: bytes, staging: Path) -> None:
+    """Make a file of the tree, whole or not at all, in a folder that is there.
+
+    Raises `OSError`; it is `FileExistsError` when anything has that name.
+    """
+    above, name = os.path.split(path)
+    folder = tree.folder(above)
+    drop(staging)
+    _write_to(os.open(staging, NEW, 0o666), data)
+    try:
+        os.link(staging, name, dst_dir_fd=folder)
+    except OSError as error:
+        if error.errno not in NO_LINKS | _NOT_BY_RENAME:
+            raise
+        _write_to(os.open(name, NEW, 0o666, dir_fd=folder), data)
+    finally:
+        drop(staging)
+    sync_names(folder)
+
+
+def _write_to(fd: int, data: bytes) -> None:
+    try:
+        write_all(fd, data)
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
 def _write_where_it_stands(folder: int, name: bytes, data: bytes) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     fd = os.open(name, flags, 0o666, dir_fd=folder)

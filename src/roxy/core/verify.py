@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from roxy.core.events import Emit, Event
     from roxy.core.model import Check, Manifest, Standing
-    from roxy.core.mutation import Fit
+    from roxy.core.mutation import Fit, Scratch
     from roxy.core.outcome import Kept, Run, Unmet
     from roxy.core.session import Session
     from roxy.core.working_tree import Stamp
@@ -239,7 +239,7 @@ def verify(
             recorder.write()
 
     try:
-        _try_all(session, work.jobs, listeners, emit, begin=begin)
+        try_all(session, manifest, work.jobs, listeners, emit, begin=begin)
     except Interrupted as interrupted:
         interrupted.report = tally.report(interrupted=interrupted.signum)
         if not locked:
@@ -294,18 +294,24 @@ def _read_lock(session: Session, *, everything: bool) -> tuple[Lockfile, str | N
         return Lockfile(), error.faults[0].what
 
 
-def _try_all(
+def try_all(
     session: Session,
+    manifest: Manifest,
     jobs: Sequence[Check],
     listeners: Sequence[Emit],
     emit: Emit,
     *,
-    begin: Callable[[], None],
+    begin: Callable[[], None] = lambda: None,
+    keeps_receipts: bool = True,
 ) -> None:
-    """Try checks; `begin` is called once it is known that every patch can be read (S19)."""
+    """Try checks; `begin` is called once it is known that every patch can be read (S19).
+
+    `manifest` has the patches of each. Raises `ConfigError` and all that a try can.
+    """
     if not jobs:
         return
-    everybody: list[Emit] = [_keep_receipts(session), *listeners, emit]
+    keepers = [_keep_receipts(session, manifest)] if keeps_receipts else []
+    everybody: list[Emit] = [*keepers, *listeners, emit]
 
     def tell(event: Event) -> None:
         for listener in everybody:
@@ -314,9 +320,9 @@ def _try_all(
     with ExitStack() as stack:
         place = Workspace(session, tell)
         stack.callback(place.close)
-        _refuse_unreadable(session.manifest, jobs, place)
+        refuse_unreadable(manifest, jobs, place)
         begin()
-        touched = _touched(session.manifest, jobs, place)
+        touched = _touched(manifest, jobs, place)
         past = past_seconds(session.repository.state, jobs)
         left = list(jobs)
 
@@ -329,7 +335,7 @@ def _try_all(
             left.remove(check)
             seconds_left = _seconds_left(past, [check, *left])
             tell(CheckStarted(check, len(jobs) - len(left), len(jobs), seconds_left))
-            patches = patches_of(session.manifest, check)
+            patches = patches_of(manifest, check)
             tell(CheckFinished(verify_check(check, patches, place)))
 
 
@@ -350,14 +356,16 @@ def _touched(
     }
 
 
-def _keep_receipts(session: Session) -> ReceiptKeeper:
+def _keep_receipts(session: Session, manifest: Manifest) -> ReceiptKeeper:
     repository = session.repository
     with session.interrupts.breakable():
         commit, dirty = repository.commit(), repository.is_dirty()
-    return ReceiptKeeper(repository.state, session.manifest.patches, commit, dirty, __version__)
+    return ReceiptKeeper(repository.state, manifest.patches, commit, dirty, __version__)
 
 
-def _refuse_unreadable(manifest: Manifest, jobs: Sequence[Check], place: Workspace) -> None:
+def refuse_unreadable(
+    manifest: Manifest, jobs: Sequence[Check], place: Workspace | Scratch
+) -> None:
     """Raise `ConfigError` for every patch that git cannot read at all (S19)."""
     faults = []
     paths = dict.fromkeys(path for check in jobs for path in check.mutations)

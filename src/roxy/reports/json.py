@@ -7,6 +7,7 @@ with the true bytes in hex beside a path that has any.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections import Counter
@@ -25,9 +26,13 @@ if TYPE_CHECKING:
     from roxy.core.lookup import Contrast, History
     from roxy.core.model import Details, Entry, Reason, Report
     from roxy.core.outcome import Kept, Outcome, Run
+    from roxy.core.refresh import Refreshed, Renewed
+    from roxy.core.trial import Trial
     from roxy.core.tries import PastRun
 
 REPORT_SCHEMA = "roxy.report/1"
+TRY_SCHEMA = "roxy.try/1"
+REFRESH_SCHEMA = "roxy.refresh/1"
 ERROR_SCHEMA = "roxy.error/1"
 SHOW_SCHEMA = "roxy.show/1"
 HISTORY_SCHEMA = "roxy.history/1"
@@ -52,6 +57,59 @@ def document(report: Report) -> str:
             "kept": [_kept(kept) for kept in report.kept],
         }
     )
+
+
+def trial_document(trial: Trial) -> str:
+    """Return the document of one try."""
+    return _document(
+        {
+            "schema": TRY_SCHEMA,
+            **_result(trial.outcome),
+            "mutation": without_surrogates(trial.mutation),
+            "patch": _patch(trial.patch),
+            "edits_kept": [_kept(kept) for kept in trial.kept],
+            "saved": _optional(trial.saved),
+        }
+    )
+
+
+def refresh_document(done: Refreshed) -> str:
+    """Return the document of one refresh."""
+    return _document(
+        {
+            "schema": REFRESH_SCHEMA,
+            "patches": [_renewed(one) for one in done.patches],
+            "checks": [_result(outcome) for outcome in done.outcomes],
+        }
+    )
+
+
+def _renewed(one: Renewed) -> dict[str, Any]:
+    return {
+        "path": without_surrogates(one.path),
+        "checks": [without_surrogates(check.id) for check in one.checks],
+        "exact": one.new is None and one.misfit is None,
+        "written": one.is_written,
+        "reason": _reason(one.misfit),
+        "notes": [without_surrogates(note) for note in one.notes],
+        "old": _patch(one.old),
+        "new": None if one.new is None else _patch(one.new),
+    }
+
+
+def _patch(patch: bytes) -> dict[str, str]:
+    return {
+        "text": without_surrogates(decoded(patch)),
+        "sha256": hashlib.sha256(patch).hexdigest(),
+    }
+
+
+def _result(outcome: Outcome) -> dict[str, Any]:
+    return {
+        "claim": without_surrogates(outcome.check.claim),
+        "check": without_surrogates(outcome.check.name),
+        "reason": _reason(outcome.reason),
+    } | _tried(outcome)
 
 
 def error_document(faults: Iterable[Fault]) -> str:

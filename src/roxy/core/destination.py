@@ -1,0 +1,207 @@
+"""Where a patch is saved: a file of the working tree, and the key of roxy.toml that names it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import posixpath
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from roxy.core import files, regular_file, toml_text, tree_writer
+from roxy.core.errors import ConfigError, DiskError, UsageError
+from roxy.core.manifest import MAX_MANIFEST
+from roxy.core.model import LOCKFILE, MANIFEST
+from roxy.core.mutation import Edit
+from roxy.core.replacement import replace
+from roxy.core.toml_outline import outline
+from roxy.core.toml_text import TomlError
+from roxy.core.working_tree import Content
+
+if TYPE_CHECKING:
+    from roxy.core.events import Emit
+    from roxy.core.model import Check
+    from roxy.core.session import Session
+    from roxy.core.toml_outline import Key
+
+_BOM = b"\xef\xbb\xbf"
+_BY_HAND = "let `mutation` in roxy.toml name the patch by hand"
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """A place that was found fit before anything ran."""
+
+    path: str
+    """From the top, as roxy.toml names it."""
+    old: Content | None
+    """What it held then."""
+    key: Key | None
+    """The value of roxy.toml that has to name it; None when it does already."""
+
+
+def find_destination(
+    session: Session, check: Check, start: Path, name: str, *, force: bool
+) -> Destination:
+    """Return where a patch for `check` goes; `name` is relative to `start`.
+
+    Raises `UsageError` for what may not be written, or not without `force`.
+    """
+    path = _inside(session, start, name)
+    own = {posixpath.normpath(one): one for one in check.mutations}
+    seen = session.tree.look(path.encode())
+    if seen is not None:
+        _refuse(path, seen, is_free=force or path in own)
+    key: Key | None = ("claims", check.claim, "checks", check.name, "mutation")
+    if path in own:
+        key = None
+    elif len(check.mutations) > 1:
+        raise UsageError(
+            f"`{check.id}` has {len(check.mutations)} mutations, and nothing says which of them"
+            f" `{path}` is for",
+            hint="`--save` the file of one of them, or add the new one to the list by hand",
+        )
+    old = None if seen is None else session.tree.content(path.encode())
+    destination = Destination(path, old, key)
+    _pointed(session, destination)  # what cannot be done is said before anything runs
+    return destination
+
+
+def _inside(session: Session, start: Path, name: str) -> str:
+    given = Path(os.path.normpath(start / name))
+    folder = Path(os.path.realpath(given.parent))
+    if not folder.is_relative_to(session.repository.root) or not given.name:
+        raise UsageError(f"`{name}` is outside the working tree", hint="save the patch inside it")
+    path = str(folder.relative_to(session.repository.root) / given.name)
+    if ".git" in path.split("/") or path in (MANIFEST.decode(), LOCKFILE.decode()):
+        raise UsageError(
+            f"`{path}` is no place for a patch", hint="save it as `mutations/NAME.patch`"
+        )
+    if not path.isprintable():
+        raise UsageError(f"`{path}` cannot be named in roxy.toml", hint="use a plain name")
+    return path
+
+
+def _refuse(path: str, seen: os.stat_result, *, is_free: bool) -> None:
+    if not stat.S_ISREG(seen.st_mode):
+        raise UsageError(f"`{path}` is no regular file", hint="save the patch under another name")
+    if not is_free:
+        raise UsageError(
+            f"`{path}` is there, and it is no mutation of this check",
+            hint="save the patch under another name, or overwrite it with `--force`",
+        )
+
+
+def save(
+    session: Session, destination: Destination, check: Check, patch: bytes, desk: Path, emit: Emit
+) -> None:
+    """Write a patch where it belongs, and let roxy.toml name it.
+
+    What is overwritten changes in one go with roxy.toml. `desk` is a folder of roxy's own for the
+    new contents. Raises `DiskError` and `ConfigError`.
+    """
+    path = destination.path.encode()
+    new = {path: (destination.old, patch)}
+    if destination.key is not None:
+        data, pointed = _pointed(session, destination)
+        new[MANIFEST] = (_content(data), pointed)
+    if destination.old is None:
+        _create(session, path, patch)
+        del new[path]
+    edits = []
+    for number, (one, (old, data)) in enumerate(new.items()):
+        source = desk / f"saved-{number}"
+        files.write(source, data)
+        if old is not None and old != _content(data):
+            edits.append(Edit(one, old, source, _content(data)))
+    if edits:
+        replace(session, check.id, edits, emit)
+
+
+def _content(data: bytes) -> Content:
+    return Content(hashlib.sha256(data).digest(), len(data))
+
+
+def _create(session: Session, path: bytes, patch: bytes) -> None:
+    tree = session.tree
+    tree.forget()
+    try:
+        names = os.path.dirname(path).split(b"/")
+        for depth in range(1, len(names) + 1):
+            folder = b"/".join(names[:depth])
+            if folder and tree.look(folder) is None:
+                tree_writer.make_folder_in(tree, folder, 0o777)
+        tree_writer.write_new(tree, path, patch, session.repository.state / "patch.new")
+    except FileExistsError as error:
+        raise DiskError(
+            f"somebody made `{os.fsdecode(path)}` meanwhile", hint="save under another name"
+        ) from error
+    except OSError as error:
+        raise DiskError(
+            f"cannot write `{os.fsdecode(path)}`: {error.strerror}",
+            hint="mend what is in the way, or save under another name",
+        ) from error
+
+
+# ------------------------------------------------------------------- the key of roxy.toml
+
+
+def _pointed(session: Session, destination: Destination) -> tuple[bytes, bytes]:
+    """Return roxy.toml as it is, and as it is when it names the patch."""
+    try:
+        data = regular_file.read(session.tree.fd, MANIFEST, MAX_MANIFEST, follow_links=False)
+    except regular_file.UnreadableFileError as error:
+        raise ConfigError(f"`roxy.toml` {error}", hint=_BY_HAND) from error
+    if destination.key is None:
+        return data, data
+    return data, point(data, destination.key, destination.path)
+
+
+def point(data: bytes, key: Key, path: str) -> bytes:
+    """Return the bytes of a roxy.toml in which the value of `key` is `path`, and all else is as it was.
+
+    A list of one keeps its brackets. Raises `ConfigError` where that cannot be done.
+    """
+    try:
+        text = toml_text.decode(data)
+        before = toml_text.parse(text)
+        found = outline(text)
+        span = found.value((*key, 0)) or found.value(key)
+        if span is None:
+            raise ConfigError("roxy.toml does not say where the mutation is", hint=_BY_HAND)
+        start, end = (_raw_offset(data, text, offset) for offset in span)
+        new = data[:start] + _quoted(path, like=data[start:end]) + data[end:]
+        after = toml_text.parse(toml_text.decode(new))
+    except TomlError as error:
+        raise ConfigError(f"`roxy.toml` {error}", hint=_BY_HAND) from error
+    if after != _with(before, key, path):
+        raise ConfigError("roxy.toml cannot be edited without changing more", hint=_BY_HAND)
+    return new
+
+
+def _raw_offset(data: bytes, text: str, offset: int) -> int:
+    """Return the place in a file of a character of its text, which has plain line feeds."""
+    at = len(_BOM) if data.startswith(_BOM) else 0
+    for line in text[:offset].split("\n")[:-1]:
+        at += len(line.encode())
+        at += 2 if data.startswith(b"\r\n", at) else 1
+    return at + len(text[:offset].rpartition("\n")[2].encode())
+
+
+def _quoted(path: str, *, like: bytes) -> bytes:
+    """Return a TOML string, in the quotes that were there if it can be."""
+    if like.startswith(b"'") and "'" not in path:
+        return f"'{path}'".encode()
+    escaped = path.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'.encode()
+
+
+def _with(document: dict[str, Any], key: Key, path: str) -> dict[str, Any]:
+    """Return a document in which one value is another."""
+    name, rest = str(key[0]), key[1:]
+    inner = document[name]
+    if rest:
+        return {**document, name: _with(inner, rest, path)}
+    return {**document, name: [path] if isinstance(inner, list) else path}

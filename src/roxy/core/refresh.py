@@ -1,0 +1,229 @@
+"""Mutations made anew when the code has moved on: the same edits, from the code as it is."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import posixpath
+from contextlib import ExitStack
+from dataclasses import dataclass
+from dataclasses import replace as changed
+from typing import TYPE_CHECKING
+
+from roxy.core import coverage, files, lockfile, plan
+from roxy.core.desk import Desk
+from roxy.core.errors import ConfigError, GitError
+from roxy.core.events import CheckFinished, PatchShown
+from roxy.core.model import Reason, Result
+from roxy.core.mutation import Edit, Fit, Misfit, Scratch
+from roxy.core.outcome import Outcome
+from roxy.core.recorder import Recorder
+from roxy.core.replacement import replace
+from roxy.core.verify import refuse_unreadable, try_all
+from roxy.core.working_tree import Content
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from roxy.core.events import Emit, Event
+    from roxy.core.lockfile import Lockfile
+    from roxy.core.model import Check
+    from roxy.core.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class Renewed:
+    """One patch file and what became of it."""
+
+    path: str
+    """As roxy.toml names it."""
+    checks: tuple[Check, ...]
+    """All that use it, selected or not."""
+    old: bytes
+    new: bytes | None = None
+    """None when the old one goes exactly where it says, or does not fit at all."""
+    misfit: Reason | None = None
+    notes: tuple[str, ...] = ()
+    is_written: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Refreshed:
+    """The answer of one refresh."""
+
+    patches: tuple[Renewed, ...]
+    outcomes: tuple[Outcome, ...]
+    """Of the checks that were run, and of the selected ones whose patch does not fit."""
+
+
+def refresh(session: Session, names: Sequence[str], emit: Emit, *, runs: bool) -> Refreshed:
+    """Renew the patches of the selected checks that do not go exactly where they say.
+
+    A new patch replaces the old one when every check that uses it proves itself with it, or
+    without `runs` at once. What the runs prove is recorded, as verify does. Raises any `RoxyError`
+    before the first run; `Interrupted`, and then nothing is written.
+    """
+    with session.interrupts.breakable():
+        lock = lockfile.read(session.tree.fd) if runs else None
+        patches = _renew_all(session, plan.select(session.manifest, names))
+    outcomes = list(_rejections(patches, plan.select(session.manifest, names)))
+    for outcome in outcomes:
+        emit(CheckFinished(outcome))
+    for one in patches:
+        if one.new is not None:
+            emit(PatchShown(one.path, one.new, instead_of=one.old))
+    proven: set[str] = set()
+    if runs:
+        outcomes += _run(session, patches, emit)
+        proven = {one.check.id for one in outcomes if one.result is Result.VERIFIED}
+    patches = [
+        changed(one, is_written=not runs or all(check.id in proven for check in one.checks))
+        if one.new is not None
+        else one
+        for one in patches
+    ]
+    _write(session, [one for one in patches if one.is_written], emit)
+    if lock is not None:
+        _record(session, lock, patches, outcomes)
+    return Refreshed(tuple(patches), tuple(outcomes))
+
+
+# ------------------------------------------------------------------- the new patches
+
+
+def _renew_all(session: Session, selected: Sequence[Check]) -> list[Renewed]:
+    users: dict[str, list[Check]] = {}
+    for check in session.manifest.checks:
+        for path in check.mutations:
+            users.setdefault(posixpath.normpath(path), []).append(check)
+    wanted = {path: posixpath.normpath(path) for one in selected for path in one.mutations}
+    named = {plain: path for path, plain in reversed(wanted.items())}
+    concerned = [check for check in session.manifest.checks if _uses(check, named)]
+    covered = coverage.find_covered(session.repository, session.tree, concerned)
+    scratch = Scratch(session.repository, session.tree)
+    with ExitStack() as stack:
+        stack.callback(scratch.clear)
+        refuse_unreadable(session.manifest, selected, scratch)
+        return [
+            _renew(
+                scratch,
+                Renewed(path, tuple(users[plain]), session.manifest.patches[path]),
+                {file for check in users[plain] for file in covered.files[check.id]},
+            )
+            for path, plain in wanted.items()
+            if named[plain] == path
+        ]
+
+
+def _uses(check: Check, plain: Mapping[str, str]) -> bool:
+    return any(posixpath.normpath(path) in plain for path in check.mutations)
+
+
+def _renew(scratch: Scratch, one: Renewed, covered: set[bytes]) -> Renewed:
+    renewal = scratch.renew(one.path, one.old, covered)
+    if isinstance(renewal, Misfit):
+        return changed(one, misfit=renewal.reason)
+    if renewal.patch is None:
+        return one
+    before = scratch.fit(one.path, one.old, covered)
+    if isinstance(before, Misfit):
+        return changed(one, misfit=before.reason)
+    after = scratch.fit(f"the new {one.path}", renewal.patch, covered)
+    if isinstance(after, Misfit) or _effect(after) != _effect(before):
+        raise GitError(
+            f"what git prints for `{one.path}` does not do the same to the code",
+            hint="make the patch anew with `git diff`",
+        )
+    return changed(one, new=renewal.patch, notes=renewal.notes)
+
+
+def _effect(fit: Fit) -> dict[bytes, tuple[Content, Content]]:
+    return {edit.path: (edit.old, edit.new) for edit in fit.edits}
+
+
+def _rejections(patches: Sequence[Renewed], selected: Sequence[Check]) -> list[Outcome]:
+    """Return the result of each selected check that has a patch which does not fit."""
+    found: dict[str, Outcome] = {}
+    for one in patches:
+        for check in one.checks:
+            if one.misfit is not None and check in selected:
+                outcome = Outcome(check, Result.REJECTED, one.misfit, (), None)
+                found.setdefault(check.id, outcome)
+    return list(found.values())
+
+
+# ------------------------------------------------------------------- what they prove
+
+
+def _run(session: Session, patches: Sequence[Renewed], emit: Emit) -> list[Outcome]:
+    """Try all checks that have a new patch, but for those with one that does not fit."""
+    new = {posixpath.normpath(one.path): one.new for one in patches if one.new is not None}
+    lost = {check.id for one in patches if one.misfit is not None for check in one.checks}
+    manifest = session.manifest._replace(
+        patches={
+            path: new.get(posixpath.normpath(path), patch)
+            for path, patch in session.manifest.patches.items()
+        }
+    )
+    jobs = [
+        check
+        for check in manifest.checks
+        if check.id not in lost and any(posixpath.normpath(path) in new for path in check.mutations)
+    ]
+    outcomes: list[Outcome] = []
+
+    def note(event: Event) -> None:
+        if isinstance(event, CheckFinished):
+            outcomes.append(event.outcome)
+
+    try_all(session, manifest, jobs, [note], emit)
+    return outcomes
+
+
+def _record(
+    session: Session, lock: Lockfile, patches: Sequence[Renewed], outcomes: Sequence[Outcome]
+) -> None:
+    """Record the evidence for patches that are in place now. What was rejected changes nothing."""
+    unwritten = {posixpath.normpath(one.path) for one in patches if not one.is_written and one.new}
+    recorder = Recorder(session.tree, session.repository.state, lock.only(session.manifest.checks))
+    proven = [
+        one
+        for one in outcomes
+        if one.result is Result.VERIFIED
+        and not any(posixpath.normpath(path) in unwritten for path in one.check.mutations)
+    ]
+    for one in proven:
+        if one.fingerprint is not None:
+            recorder.lock = recorder.lock.with_entry(one.check, one.fingerprint)
+    if proven:
+        recorder.write()
+
+
+def _write(session: Session, patches: Sequence[Renewed], emit: Emit) -> None:
+    """Put new patches in the place of the old ones, all or none."""
+    if not patches:
+        return
+    desk = Desk(session.repository)
+    folder = desk.made_folder("renewed")
+    edits = []
+    for number, one in enumerate(patches):
+        source = folder / str(number)
+        files.write(source, one.new or b"")
+        edits.append(
+            Edit(_really(session, one.path), _content(one.old), source, _content(one.new or b""))
+        )
+    replace(session, ", ".join(one.path for one in patches), edits, emit)
+    desk.clear()
+
+
+def _really(session: Session, path: str) -> bytes:
+    """Return where a patch really lies, links followed."""
+    root = os.fsencode(session.repository.root)
+    real = os.path.realpath(os.path.join(root, path.encode()))
+    if not real.startswith(root + b"/"):
+        raise ConfigError(f"`{path}` is outside the working tree now", hint="put it back")
+    return os.path.relpath(real, root)
+
+
+def _content(data: bytes) -> Content:
+    return Content(hashlib.sha256(data).digest(), len(data))
