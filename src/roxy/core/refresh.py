@@ -205,14 +205,13 @@ def _write(session: Session, patches: Sequence[Renewed], emit: Emit) -> None:
         return
     desk = Desk(session.repository)
     folder = desk.made_folder("renewed")
-    edits = []
+    edits: dict[bytes, Edit] = {}
     for number, one in enumerate(patches):
+        path, new = _really(session, one.path), one.new or b""
         source = folder / str(number)
-        files.write(source, one.new or b"")
-        edits.append(
-            Edit(_really(session, one.path), _content(one.old), source, _content(one.new or b""))
-        )
-    replace(session, ", ".join(one.path for one in patches), edits, emit)
+        files.write(source, new)
+        edits.setdefault(path, Edit(path, _content(one.old), source, _content(new)))
+    replace(session, ", ".join(one.path for one in patches), list(edits.values()), emit)
     desk.clear()
 
 
