@@ -17,6 +17,9 @@ A line tells when it ended, the first digits of its receipt and of the commit (w
 files differed from it), the result, the check, the seconds of each run, and the reason. A try whose
 verify was killed or interrupted is listed as cut short. The last line counts.
 
+A verify prunes the receipts of more than 90 days ago, but for the newest 50 of each check and those
+of evidence that roxy.lock has.
+
 NAME is a claim, a check as claim/check, or a glob over those; checks that roxy.toml does not have
 any more count too.
 

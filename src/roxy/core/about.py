@@ -12,14 +12,14 @@ from roxy.core.log import KEPT_AT_EACH_END
 from roxy.core.model import Reason
 from roxy.core.mutation import Misfit, Scratch
 from roxy.core.outcome import Phase
-from roxy.core.stock import survey
+from roxy.core.stock import patches_of, survey
 from roxy.core.tries import Archive, Try
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
     from pathlib import Path
 
-    from roxy.core.model import Check, Entry
+    from roxy.core.model import Check, Entry, Manifest
     from roxy.core.mutation import Edit
     from roxy.core.session import Session
     from roxy.core.tries import CutShort, PastRun
@@ -82,12 +82,13 @@ class About:
 def tell_about(session: Session, checks: Collection[Check]) -> list[About]:
     """Find out all about some checks, in manifest order. Writes nothing in the tree."""
     with session.interrupts.breakable():
-        found = survey(session)
+        found, manifest = survey(session), session.manifest
         archive = Archive(session.repository.state)
         scratch = Scratch(session.repository, session.tree)
         ids = {check.id for check in checks}
         abouts = []
         try:
+            scratch.prepare([patch for check in checks for patch in patches_of(manifest, check)])
             for standing, entry in zip(found.standings, found.entries, strict=True):
                 check = standing.check
                 if check.id not in ids:
@@ -97,12 +98,12 @@ def tell_about(session: Session, checks: Collection[Check]) -> list[About]:
                 abouts.append(
                     About(
                         entry=entry,
-                        description=_description(session, check),
+                        description=_description(manifest, check),
                         fingerprint=standing.fingerprint,
                         recorded=found.lock.fingerprint(check),
                         covers=tuple(_reach(text, files) for text in check.covers),
                         mutations=tuple(
-                            _preview(scratch, path, session.manifest.patches[path], files)
+                            _preview(scratch, path, manifest.patches[path], files)
                             for path in check.mutations
                         ),
                         tries=tries,
@@ -114,8 +115,8 @@ def tell_about(session: Session, checks: Collection[Check]) -> list[About]:
         return abouts
 
 
-def _description(session: Session, check: Check) -> str | None:
-    return next(one.description for one in session.manifest.claims if one.name == check.claim)
+def _description(manifest: Manifest, check: Check) -> str | None:
+    return next(one.description for one in manifest.claims if one.name == check.claim)
 
 
 def _reach(text: str, files: Sequence[bytes]) -> Reach:

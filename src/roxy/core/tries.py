@@ -160,6 +160,13 @@ class Archive:
         except OSError:
             return []
 
+    @cached_property
+    def _by_fingerprint(self) -> dict[str, list[Name]]:
+        found: dict[str, list[Name]] = {}
+        for name in self.names:
+            found.setdefault(name.fingerprint, []).append(name)
+        return found
+
     @property
     def _folder(self) -> Path:
         return self.state / "receipts"
@@ -214,9 +221,7 @@ class Archive:
 
     def evidence(self, check: Check, fingerprint: str) -> Try | None:
         """Return the try that some recorded evidence comes from, if it was on this machine."""
-        digits = fingerprint_digits(fingerprint)
-        named = (name for name in self.names if name.fingerprint == digits)
-        for name in named:
+        for name in self._by_fingerprint.get(fingerprint_digits(fingerprint), ()):
             if name.check not in ("", check_digits(check.id)):
                 continue
             one = self.read(name)
