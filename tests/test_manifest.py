@@ -33,6 +33,8 @@ CHECK_KEYS = (
     "needs",
     "repeat",
     "strict",
+    "ran",
+    "at-least",
 )
 SCHEMA = Path(manifest.__file__).parent.parent / "schemas" / "roxy.toml.json"
 A_CHECK = "a check is a table of its own: `[claims.NAME.checks.NAME]`"

@@ -326,6 +326,36 @@ def test_the_schema_knows_defaults(defaults: dict[str, Any], *, fits: bool) -> N
     assert jsonschema.Draft7Validator(SCHEMA).is_valid(document) is fits
 
 
+# ------------------------------------------------------------------- ran
+
+
+def test_ran_has_one_group_and_at_least_is_one_unless_set() -> None:
+    check = read("ran = '(\\d+) (?:tests|passed)'")
+    assert (check.ran, check.at_least) == ("(\\d+) (?:tests|passed)", 1)
+    assert read("ran = '(a)'\nat-least = 7").at_least == 7
+    assert fits_the_schema(**{"ran": "(a)", "at-least": 7})
+
+
+@pytest.mark.rule("S10")
+@pytest.mark.parametrize(
+    ("lines", "what"),
+    [
+        ("ran = ''", "`ran` must not be empty"),
+        (r"ran = '\d+'", "`ran` must have exactly one group, the number, not 0"),
+        (r"ran = '(\d)(\d)'", "`ran` must have exactly one group, the number, not 2"),
+        (
+            "ran = '('",
+            "`ran` is no regular expression: missing ), unterminated subpattern at position 0",
+        ),
+        ("at-least = 3", "`at-least` stands without `ran`"),
+        ("ran = '(a)'\nat-least = 0", "`at-least` must be a whole number from 1 on, not `0`"),
+    ],
+)
+def test_ran_that_can_tell_no_number_is_a_fault(lines: str, what: str) -> None:
+    (fault,) = faults(lines)
+    assert fault.what == what
+
+
 # ------------------------------------------------------------------- the fingerprint
 
 
@@ -366,6 +396,11 @@ def test_a_check_without_optional_keys_has_the_fingerprint_that_it_always_had() 
         ("timeout = '10m'", []),
         ("needs = ['true']", []),
         ("repeat = 3", []),
+        (
+            "ran = '(a)'\nstrict = true\nenv.A = '1'",
+            [(b"env", b"A=1"), (b"ran", b"(a)"), (b"at-least", b"1"), (b"strict", b"true")],
+        ),
+        ("ran = '(a)'\nat-least = 12", [(b"ran", b"(a)"), (b"at-least", b"12")]),
         ("strict = false", []),
         ("strict = true\nenv.A = '1'", [(b"env", b"A=1"), (b"strict", b"true")]),
         ("fails-with = '\u00e9+'", [(b"fails-with", b"\xc3\xa9+")]),

@@ -394,3 +394,49 @@ def test_defaults_hold_for_every_check(project: Project) -> None:
     )
     assert "warning: greeting/lax: the mutated run" in done.err
     assert done.out.endswith("verified greeting/lax\n1 verified, 1 rejected\n")
+
+
+# ------------------------------------------------------------------- ran
+
+
+@pytest.mark.parametrize(
+    ("at_least", "result"),
+    [("", "verified"), ("at-least = 2", "verified"), ("at-least = 3", "rejected")],
+)
+def test_a_run_must_say_that_its_tests_ran(project: Project, at_least: str, result: str) -> None:
+    run = f"{PASSES} && echo 1 passed && echo 2 passed"
+    project.greet(run, keys=f"ran = '(\\d+) passed'\n{at_least}")
+    check = the_check(project.roxy("verify", "--json"))
+    assert check["result"] == result
+    if result == "verified":
+        assert [run["ran"] for run in check["runs"]] == [2, None, 2]
+    else:
+        assert check["reason"] == {
+            "code": "too-few-ran",
+            "text": "the clean run passed, but by its output 2 tests ran, and it must be 3 or more",
+        }
+
+
+# ------------------------------------------------------------------- what changed since
+
+
+@pytest.mark.rule("S34", "S41")
+def test_a_key_that_changed_is_named_as_the_reason(project: Project) -> None:
+    project.greet(f"echo 9 ran; {PASSES} || {{ echo no; false; }}")
+    text = project.read("roxy.toml").decode()
+    keys = "fails-with = 'no'\nran = '(9) ran'\nenv = { A = '1' }\nneeds = ['true']\n"
+    project.write("roxy.toml", text + keys)
+    assert project.roxy("verify").code == 0
+    assert standing(project) == (State.VERIFIED, None)
+    for old, new, reason in (
+        ("'no'", "'n.'", "its `fails-with` changed"),
+        ("A = '1'", "B = '1'", "its `env` changed"),
+        ("ran = '(9) ran'\n", "strict = true\n", "its `ran` changed, its `strict` changed"),
+        ("needs", "at-least = 2\nneeds", "its `at-least` changed"),
+    ):
+        project.write("roxy.toml", text + keys.replace(old, new))
+        assert standing(project) == (State.STALE, reason)
+    project.write(
+        "roxy.toml", text + keys.replace("needs = ['true']", "timeout = '1h'\nrepeat = 2")
+    )
+    assert standing(project) == (State.VERIFIED, None)

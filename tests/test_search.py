@@ -12,7 +12,7 @@ from roxy.core import search
 from roxy.core.errors import Interrupted
 from roxy.core.interrupts import Interrupts
 from roxy.core.log import KEPT_AT_EACH_END, KeptLog, Log
-from roxy.core.search import SearchError, is_found
+from roxy.core.search import SearchError, is_found, last_number
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -108,3 +108,21 @@ def test_a_log_that_is_not_what_roxy_wrote_is_not_searched(tmp_path: Path, trick
             log.path.symlink_to("other")
     with pytest.raises(SearchError, match="its log is gone, or was changed"):
         is_found("o", log, Interrupts())
+
+
+@pytest.mark.parametrize(
+    ("pattern", "printed", "number"),
+    [
+        (r"(\d+) passed", b"3 passed\nlater\n12 passed", 12),
+        (r"(\d+) passed", b"none", None),
+        (r"ran (.*)", b"ran 3\nran all", None),
+        (r"ran(?: (\d+))?", b"ran 3\nran", None),
+        (r"(\d+)", b"9" * 5000, int("9" * 100)),
+        (r"(\d+)", "\u0663".encode(), 3),
+        (r"(-\d)", b"-1", -1),
+    ],
+)
+def test_the_last_number_is_what_counts(
+    tmp_path: Path, pattern: str, printed: bytes, number: int | None
+) -> None:
+    assert last_number(pattern, a_log(tmp_path, printed), Interrupts()) == number

@@ -381,3 +381,43 @@ def test_strict_rejects_a_failure_that_proves_little(end: End, code: str | None)
         expected = (runs[0], replace(mutated, matched=True), runs[2])
         sure = check._replace(fails_with="x")
         assert judge(Evidence(sure, None, None, expected, ())).result is Result.VERIFIED
+
+
+@pytest.mark.parametrize(
+    ("phase", "ran", "text"),
+    [
+        (Phase.CLEAN, 3, None),
+        (Phase.CLEAN, 2, "by its output 2 tests ran, and it must be 3 or more"),
+        (Phase.RESTORED, 0, "by its output 0 tests ran, and it must be 3 or more"),
+        (
+            Phase.CLEAN,
+            None,
+            "nothing in its output says how many tests ran: no number by `(a)`",
+        ),
+    ],
+)
+def test_a_run_that_passes_without_its_tests_is_rejected(
+    phase: Phase, ran: int | None, text: str | None
+) -> None:
+    check = a_check()._replace(ran="(a)", at_least=3)
+    clean, mutated, restored = the_runs(PASS, End(1), PASS)
+    runs = (replace(clean, ran=3), mutated, replace(restored, ran=3))
+    seen = tuple(replace(run, ran=ran) if run.phase is phase else run for run in runs)
+    verdict = judge(Evidence(check, None, None, seen, ()))
+    assert is_over(check, seen) is (text is not None)
+    if text is None:
+        assert verdict.result is Result.VERIFIED
+    else:
+        assert verdict.reason == Reason("too-few-ran", f"the {phase} run passed, but {text}")
+
+
+def test_a_clean_run_that_runs_fewer_tests_than_another_passes_only_sometimes() -> None:
+    check = a_check()._replace(ran="(a)", repeat=2)
+    clean = a_run(Phase.CLEAN, PASS)
+    runs = (replace(clean, ran=1), replace(clean, ran=0))
+    verdict = judge(Evidence(check, None, None, runs, ()))
+    assert verdict.reason == Reason(
+        "passes-only-sometimes",
+        "it passes only sometimes: the clean run passed, but by its output 0 tests ran,"
+        " and it must be 1 or more",
+    )

@@ -48,6 +48,9 @@ def _terms(check: Check) -> Iterable[bytes]:
         yield _field(b"fails-with", check.fails_with.encode())
     for name, value in check.env:
         yield _field(b"env", f"{name}={value}".encode())
+    if check.ran is not None:
+        yield _field(b"ran", check.ran.encode())
+        yield _field(b"at-least", b"%d" % check.at_least)
     if check.strict:
         yield _field(b"strict", b"true")
 

@@ -43,6 +43,8 @@ _CHECK_KEYS = (
     "needs",
     "repeat",
     "strict",
+    "ran",
+    "at-least",
 )
 _DEFAULT_KEYS = ("timeout", "env", "needs", "strict")
 _REQUIRED_CHECK_KEYS = ("run", "covers", "mutation")
@@ -299,6 +301,8 @@ class _Reader:
             env=terms.in_order({**self._defaults.env, **self._env(key, table)}),
             inputs=self._globs(key, table, "inputs"),
             needs=self._needs(key, table) if "needs" in table else self._defaults.needs,
+            ran=self._pattern(key, table, "ran", groups=1),
+            at_least=self._at_least(key, table),
             repeat=self._count(key, table, "repeat"),
             strict=self._strict(key, table) if "strict" in table else self._defaults.strict,
         )
@@ -364,7 +368,15 @@ class _Reader:
             self._note((*key, "timeout"), f"`timeout` is `{text}`", terms.A_DURATION)
         return seconds
 
-    def _pattern(self, key: Key, table: dict[str, Any], name: str) -> str | None:
+    def _at_least(self, key: Key, table: dict[str, Any]) -> int:
+        if "at-least" in table and "ran" not in table:
+            what = "`at-least` stands without `ran`"
+            self._note((*key, "at-least"), what, "`ran` says where the number stands")
+        return self._count(key, table, "at-least")
+
+    def _pattern(
+        self, key: Key, table: dict[str, Any], name: str, groups: int | None = None
+    ) -> str | None:
         """Return a regular expression, which is never empty: that would match anything."""
         pattern = self._string(key, table, name)
         if pattern is None:
@@ -372,7 +384,11 @@ class _Reader:
         if not pattern:
             self._note((*key, name), f"`{name}` must not be empty")
         try:
-            terms.compiled(pattern)
+            found = terms.compiled(pattern).groups
+            if groups is not None and pattern and found != groups:
+                hint = r"such as `(\d+) passed`; a group that is none is written `(?:...)`"
+                what = f"`{name}` must have exactly one group, the number, not {found}"
+                self._note((*key, name), what, hint)
         except ValueError as error:
             self._note((*key, name), f"`{name}` {error}", terms.A_LITERAL)
         return pattern

@@ -58,6 +58,10 @@ class Check(NamedTuple):
     """How often the clean run is run; it must pass each time (S42)."""
     strict: bool = False
     """Whether a mutated run that failed in a way that proves little is a rejection (S27)."""
+    ran: str | None = None
+    """A regular expression whose one group is how many tests ran, in what a run prints."""
+    at_least: int = 1
+    """How many tests a clean or restored run must say it ran; means nothing without `ran`."""
 
     @property
     def globs(self) -> tuple[str, ...]:
@@ -98,6 +102,8 @@ class Details(NamedTuple):
 
     command_changed: bool = False
     mutation_changed: bool = False
+    keys_changed: tuple[str, ...] = ()
+    """Optional keys of roxy.toml that are part of the fingerprint."""
     changed: tuple[bytes, ...] = ()
     """Covered files with other content; sorted, as the next two."""
     added: tuple[bytes, ...] = ()

@@ -45,6 +45,8 @@ class Run:
     took that."""
     matched: bool | None = None
     """Whether what a mutated run printed matches `fails-with` (S41); None when that is not known."""
+    ran: int | None = None
+    """How many tests it says that it ran, by the check's `ran`; None when not asked or not found."""
     unsearched: str | None = None
     """Why what it printed could not be searched."""
 

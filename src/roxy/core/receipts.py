@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from roxy.core import files
 from roxy.core.events import CheckFinished, RunStarted
 from roxy.core.model import Result
+from roxy.core.status import optional_keys
 from roxy.core.tries import SCHEMA, Archive, file_name
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ class ReceiptKeeper:
                     {"path": path, "sha256": hashlib.sha256(self._patches[path]).hexdigest()}
                     for path in check.mutations
                 ],
-                **_optional_keys(check),
+                **optional_keys(check),
             },
             "fingerprint": outcome.fingerprint,
             "files": {
@@ -107,15 +108,6 @@ class ReceiptKeeper:
         }
 
 
-def _optional_keys(check: Check) -> dict[str, Any]:
-    """Return what a check has of the keys that it need not have."""
-    return {
-        name.replace("_", "-"): value
-        for name, default in check._field_defaults.items()
-        if (value := getattr(check, name)) != default
-    }
-
-
 def _run(run: Run) -> dict[str, Any]:
     return {
         "phase": run.phase.value,
@@ -124,6 +116,7 @@ def _run(run: Run) -> dict[str, Any]:
         "signal": run.signal,
         "timed_out": run.timed_out,
         "matched": run.matched,
+        "ran": run.ran,
         "seconds": round(run.seconds, 3),
         "log": run.log.name,
         "log_size": run.log_size,

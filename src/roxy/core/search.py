@@ -29,6 +29,7 @@ MOST_SECONDS = 10.0
 """Computing time that a search may take; a plain one of a full log takes less than one."""
 _MOST_MEMORY = 4 << 30
 _LARGEST_LOG = 2 * KEPT_AT_EACH_END + MEBIBYTE
+_LONGEST_NUMBER = 100
 _OUT_OF_MEMORY = 3
 _CHANGED = 4
 
@@ -47,6 +48,25 @@ def is_found(pattern: str, log: KeptLog, interrupts: Interrupts) -> bool:
         lambda text: b"x" * bool(terms.compiled(pattern).search(text)), log, interrupts
     )
     return bool(found)
+
+
+def last_number(pattern: str, log: KeptLog, interrupts: Interrupts) -> int | None:
+    """Return what the one group of a regular expression holds where it matches last.
+
+    None when it matches nowhere, or there is no number in the group. Raises as `is_found` does.
+    """
+
+    def look(text: str) -> bytes:
+        last = None
+        for match in terms.compiled(pattern).finditer(text):
+            last = match
+        return b"" if last is None else (last[1] or "")[:_LONGEST_NUMBER].encode()
+
+    found = _in_child(look, log, interrupts)
+    try:
+        return int(found.decode())
+    except ValueError:
+        return None
 
 
 def _in_child(look: Callable[[str], bytes], log: KeptLog, interrupts: Interrupts) -> bytes:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from roxy.core.model import Details, Reason, Standing, State
 
@@ -21,6 +22,10 @@ CHANGED = "its files, its command or its mutation changed"
 """What is said when nothing tells which of them."""
 
 
+_IN_THE_FINGERPRINT = ("fails-with", "env", "ran", "at-least", "strict")
+"""The optional keys that are part of it, besides `inputs`, which are files (S34)."""
+
+
 class Basis(NamedTuple):
     """What a fingerprint was made from, kept to tell later what changed since."""
 
@@ -29,6 +34,18 @@ class Basis(NamedTuple):
     """Lower-case hex of the SHA-256 of each patch, in list order."""
     files: Mapping[bytes, str]
     """Lower-case hex of the SHA-256 of each covered file by its path."""
+    keys: Mapping[str, Any] = MappingProxyType({})
+    """What is set of the optional keys, by name, as JSON has it."""
+
+
+def optional_keys(check: Check) -> dict[str, Any]:
+    """Return what a check has of the keys that it need not have, by name, as JSON has it."""
+    keys: dict[str, Any] = {}
+    for name, default in check._field_defaults.items():
+        value = getattr(check, name)
+        if value != default:
+            keys[name.replace("_", "-")] = list(value) if isinstance(value, tuple) else value
+    return keys | ({"env": dict(check.env)} if check.env else {})
 
 
 def stand(check: Check, fingerprint: str, recorded: str | None) -> Standing:
@@ -50,6 +67,9 @@ def compare(then: Basis, now: Basis) -> Details:
     return Details(
         command_changed=then.run != now.run,
         mutation_changed=then.patches != now.patches,
+        keys_changed=tuple(
+            name for name in _IN_THE_FINGERPRINT if then.keys.get(name) != now.keys.get(name)
+        ),
         changed=tuple(
             sorted(
                 path
@@ -67,6 +87,7 @@ def in_words(details: Details) -> str:
     parts = [
         "its command changed" if details.command_changed else "",
         "its mutation changed" if details.mutation_changed else "",
+        *(f"its `{name}` changed" for name in details.keys_changed),
         _count(details.changed, "changed"),
         _count(details.added, "added"),
         _count(details.removed, "removed"),

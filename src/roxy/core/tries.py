@@ -121,7 +121,8 @@ class Try:
     @property
     def basis(self) -> Basis:
         """What the fingerprint was made from."""
-        return Basis(self.run, tuple(sha256 for _, sha256 in self.mutations), self.files)
+        patches = tuple(sha256 for _, sha256 in self.mutations)
+        return Basis(self.run, patches, self.files, self.options)
 
 
 @dataclass(frozen=True, slots=True)

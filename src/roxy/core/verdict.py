@@ -95,7 +95,7 @@ def _faults(check: Check, runs: Iterable[Run]) -> Iterator[tuple[Run, Reason]]:
     for number, run in enumerate(runs, 1):
         reason = _fault(check, run)
         if reason is not None and run.phase is Phase.CLEAN and number > 1:
-            reason = _only_sometimes(check, run, number)
+            reason = _only_sometimes(check, run, number, reason)
         if reason is not None:
             yield run, reason
 
@@ -106,7 +106,7 @@ def _fault(check: Check, run: Run) -> Reason | None:
         if run.passed:
             return _not_noticed(run)
         return _other_failure(check, run) or _too_weak(check, run)
-    return None if run.passed else _not_passed(check, run)
+    return _too_few(check, run) if run.passed else _not_passed(check, run)
 
 
 def _not_passed(check: Check, run: Run) -> Reason:
@@ -116,13 +116,25 @@ def _not_passed(check: Check, run: Run) -> Reason:
     return Reason(f"{run.phase}-run-{how}", text)
 
 
-def _only_sometimes(check: Check, run: Run, number: int) -> Reason:
-    """Return that a clean run failed, with the very code with which others passed (S42)."""
-    return Reason(
-        "passes-only-sometimes",
-        f"it passes only sometimes: clean run {number} of {check.repeat}"
-        f" {how_it_ended(run, check)}",
-    )
+def _too_few(check: Check, run: Run) -> Reason | None:
+    """Return that a run passed, but does not say that it ran as many tests as it must."""
+    if check.ran is None or (run.ran is not None and run.ran >= check.at_least):
+        return None
+    passed = f"the {run.phase} run passed, but"
+    if run.unsearched is not None:
+        return Reason("output-not-searched", f"{passed} its output {run.unsearched}")
+    if run.ran is None:
+        what = f"nothing in its output says how many tests ran: no number by `{check.ran}`"
+    else:
+        what = f"by its output {run.ran} tests ran, and it must be {check.at_least} or more"
+    return Reason("too-few-ran", f"{passed} {what}")
+
+
+def _only_sometimes(check: Check, run: Run, number: int, reason: Reason) -> Reason:
+    """Return that a clean run did not do what others did with the very same code (S42)."""
+    how = reason.text if run.passed else f"clean run {number} of {check.repeat}"
+    how += "" if run.passed else f" {how_it_ended(run, check)}"
+    return Reason("passes-only-sometimes", f"it passes only sometimes: {how}")
 
 
 def _not_noticed(run: Run) -> Reason:

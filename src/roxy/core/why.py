@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from roxy.core import lock_history, when
 from roxy.core.model import Details, Reason, Result, State
-from roxy.core.status import CHANGED, Basis, compare, in_words
+from roxy.core.status import CHANGED, Basis, compare, in_words, optional_keys
 from roxy.core.tries import Archive, CutShort, Try
 
 if TYPE_CHECKING:
@@ -160,6 +160,7 @@ class Why:
                 for path in self._covered[check.id]
                 if path in self._digests
             },
+            keys=optional_keys(check),
         )
 
 

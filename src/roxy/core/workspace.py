@@ -6,7 +6,7 @@ import os
 import secrets
 import time
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 from roxy.core import coverage, digests, files
 from roxy.core.errors import DiskError, Interrupted
@@ -26,7 +26,7 @@ from roxy.core.mutation import Scratch
 from roxy.core.outcome import Phase, Run, Unmet
 from roxy.core.process import Runner, adopt_orphans
 from roxy.core.scrubber import SHORTEST, Secrets
-from roxy.core.search import SearchError, is_found
+from roxy.core.search import SearchError, is_found, last_number
 from roxy.core.verdict import run_count
 
 if TYPE_CHECKING:
@@ -43,6 +43,14 @@ if TYPE_CHECKING:
 
 _LINES_LOOKED_AT = 20
 """Lines at the end of a log among which the last one with anything on it is looked for."""
+
+
+class _Found(TypedDict, total=False):
+    """What was found in the output of a run, as fields of a `Run`."""
+
+    matched: bool
+    ran: int | None
+    unsearched: str
 
 
 class Workspace:
@@ -173,7 +181,7 @@ class Workspace:
         self._session.interrupts.check()
         self._emit(RunStarted(check, phase, number, run_count(check)))
         ended = self._execute(check, check.run)
-        matched, unsearched = self._search(check, phase, ended)
+        found = self._search(check, phase, ended)
         run = Run(
             phase=phase,
             mutation=mutation,
@@ -184,8 +192,7 @@ class Workspace:
             log_size=ended.log.size,
             log_sha256=ended.log.sha256,
             timed_out=ended.timed_out,
-            matched=matched,
-            unsearched=unsearched,
+            **found,
         )
         self._emit(RunFinished(check, run))
         return run
@@ -231,12 +238,16 @@ class Workspace:
         self._session.journal.forget_run()
         return ended
 
-    def _search(self, check: Check, phase: Phase, ended: Ended) -> tuple[bool | None, str | None]:
-        """Say whether a mutated run printed what it must (S41), or why that cannot be said."""
+    def _search(self, check: Check, phase: Phase, ended: Ended) -> _Found:
+        """Look for what a run must print, where its end alone does not decide (S41)."""
         has_passed = ended.exit == 0 and not ended.timed_out
-        if phase is not Phase.MUTATED or has_passed or check.fails_with is None:
-            return None, None
+        log, interrupts = ended.log, self._session.interrupts
         try:
-            return is_found(check.fails_with, ended.log, self._session.interrupts), None
+            if phase is Phase.MUTATED:
+                if check.fails_with is not None and not has_passed:
+                    return {"matched": is_found(check.fails_with, log, interrupts)}
+            elif check.ran is not None and has_passed:
+                return {"ran": last_number(check.ran, log, interrupts)}
         except SearchError as error:
-            return None, str(error)
+            return {"unsearched": str(error)}
+        return {}

@@ -166,6 +166,7 @@ def _run(run: Run) -> dict[str, Any]:
         "signal": run.signal,
         "timed_out": run.timed_out,
         "matched": run.matched,
+        "ran": run.ran,
         "seconds": round(run.seconds, 3),
         **_path("log", run.log),
         "log_size": run.log_size,
@@ -198,6 +199,7 @@ def _details(details: Details) -> dict[str, Any]:
     return {
         "command_changed": details.command_changed,
         "mutation_changed": details.mutation_changed,
+        "keys_changed": list(details.keys_changed),
         "changed": [_path("path", path) for path in details.changed],
         "added": [_path("path", path) for path in details.added],
         "removed": [_path("path", path) for path in details.removed],

@@ -251,7 +251,7 @@ def _patches(then: Mapping[str, str], now: Mapping[str, str]) -> Iterable[str]:
 
 def _files(details: Details, *, verbose: bool) -> list[str]:
     if not verbose:
-        files = details._replace(command_changed=False, mutation_changed=False)
+        files = details._replace(command_changed=False, mutation_changed=False, keys_changed=())
         words = in_words(files)
         return [f"  files: {printable(words)}"] if words else []
     return [
