@@ -54,6 +54,8 @@ class Case(NamedTuple):
     """The check's command, after it has made the marker."""
     says: str
     """Part of what roxy tells people."""
+    keys: str = ""
+    """Optional keys of the check, as roxy.toml has them; `%s` is the marker."""
 
 
 NAME = "gr\u00fc\u00dfe \u540d\u524d \U0001f388\ufe0f e\u0301"
@@ -71,6 +73,17 @@ CASES = {
     "rejected because a file was edited": Case(
         1, IN_MUTATED_RUN % "echo more >>src/greeting.txt", "is kept as"
     ),
+    "blocked": Case(1, "true", "no response", "needs = [': >%s; echo no response; exit 1']"),
+    "searched": Case(
+        0,
+        "echo 3 ran; " + IN_MUTATED_RUN % "exit 1",
+        "verified",
+        "fails-with = 'ran'\nran = '(.) ran'\nrepeat = 2\nneeds = [': >%s']\ntimeout = '1h'",
+    ),
+    "not found": Case(
+        1, IN_MUTATED_RUN % "exit 1", "as expected", "fails-with = 'x'\nstrict = true"
+    ),
+    "timed out": Case(1, "sleep 86400", "its timeout", "timeout = '0.5s'"),
     "interrupted": Case(130, "kill -INT $PPID; sleep 86400", "interrupted by SIGINT"),
     "hung up while mutated": Case(
         129, IN_MUTATED_RUN % "kill -HUP $PPID; sleep 86400", "interrupted by SIGHUP"
@@ -130,7 +143,7 @@ def loaded_late(
 ) -> str:
     """Verify, assert that it went as the case says, and return the record."""
     marker, record = tmp_path / "marker", tmp_path / "record"
-    project.greet(f": >{marker}; {case.run}")
+    project.greet(f": >{marker}; {case.run}", case.keys.replace("%s", str(marker)))
     manifest = project.read("roxy.toml").decode()
     project.write("roxy.toml", manifest.replace('claims."greeting', f'claims."{NAME}'))
     env = hooked(tmp_path / "hook", LATE) | {"LATE": f"{record}|{marker}"}
