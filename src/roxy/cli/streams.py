@@ -27,6 +27,31 @@ class Stream:
         """Whether people look at it directly."""
         return os.isatty(self._descriptor)
 
+    @property
+    def is_in_front(self) -> bool:
+        """Whether roxy has the terminal, and is no background job of the shell."""
+        try:
+            return os.tcgetpgrp(self._descriptor) == os.getpgrp()
+        except OSError:  # not the terminal that this session has
+            return True
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Columns and rows of the terminal at this moment."""
+        try:
+            columns, rows = os.get_terminal_size(self._descriptor)
+        except OSError:
+            columns, rows = 0, 0
+        return columns or 80, rows or 24
+
+    def can_show(self, text: str) -> bool:
+        """Whether its encoding has all of `text`."""
+        try:
+            text.encode(self._encoding)
+        except UnicodeEncodeError:
+            return False
+        return True
+
     def write(self, text: str) -> None:
         """Write all of `text`; what the encoding lacks is escaped."""
         data = text.encode(self._encoding, "backslashreplace")

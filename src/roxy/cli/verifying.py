@@ -63,7 +63,11 @@ def watched(invocation: Invocation, *announcers: Announcer) -> Iterator[Emit]:
     gc.enable()  # unlike the other commands, one that runs checks may go on for hours
     err = invocation.streams.err
     with ExitStack() as stack:
-        progress = stack.enter_context(Progress(err)) if _draws(invocation) else None
+        progress = (
+            stack.enter_context(Progress(err, color=invocation.wants_color(err)))
+            if _draws(invocation)
+            else None
+        )
         printer = RunOutputPrinter(err) if invocation.settings.verbose else None
         # The announcers last: the live line is gone by then.
         listeners = [listener for listener in (progress, printer, *announcers) if listener]

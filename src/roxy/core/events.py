@@ -32,6 +32,8 @@ class CheckStarted:
     total: int
     seconds_left: float | None = None
     """Until the last check ends, from past durations; None when one was never tried here."""
+    expected: float | None = None
+    """Seconds that the runs of this check took the last time; None when not known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -334,7 +334,8 @@ def try_all(
             session.interrupts.check()
             left.remove(check)
             seconds_left = _seconds_left(past, [check, *left])
-            tell(CheckStarted(check, len(jobs) - len(left), len(jobs), seconds_left))
+            number, expected = len(jobs) - len(left), past.get(check.id)
+            tell(CheckStarted(check, number, len(jobs), seconds_left, expected))
             patches = patches_of(manifest, check)
             tell(CheckFinished(verify_check(check, patches, place)))
 
