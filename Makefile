@@ -10,7 +10,7 @@ PYTHONS := python3 python3.14 python3.13 python3.12 python3.11 python
 BENCHES := machine gate_small gate_unchanged gate_cold gate_subset gate_checks gate_edited \
   verify_own verify_apart verify_crowded memory growth
 
-.PHONY: test verify bench format clean
+.PHONY: test verify bench format docs clean
 
 test: $(VENV)/ready
 	$(BIN)/ruff format --check .
@@ -29,6 +29,9 @@ bench:
 format: $(VENV)/ready
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+docs: $(VENV)/ready
+	$(BIN)/python docs/screenshots.py
 
 clean:
 	rm -rf $(VENV) build dist
