@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -27,7 +28,6 @@ from test_cli_output import HOSTILE, a_check, a_run, an_outcome, heard_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from project import Project
 
@@ -249,3 +249,48 @@ def test_a_suspended_verify_leaves_a_clean_terminal_and_goes_on(
     assert shown.startswith(before.rstrip("\n"))
     assert "of 3" not in shown
     assert shown.endswith("verified greeting/text\n1 verified\ncode 0\n")
+
+
+@on_linux
+@pytest.mark.rule("S46")
+def test_a_verify_in_the_background_draws_nothing(
+    project: Project, held: Path, terminal: Terminal
+) -> None:
+    shell = ["sh", "-mc", '"$0" -m roxy verify & wait', sys.executable]
+    with terminal.started(shell, project.root, {}) as process:
+        terminal.until((held / "held").exists)
+        (held / "gate").write_text("go\n")
+        terminal.until(lambda: process.poll() is not None)
+    assert terminal.show() == "verified greeting/text\n1 verified\n"
+    assert b"\x1b[J" not in terminal.raw
+
+
+DRAWS_WHILE_STOPPED = """
+import os, signal, sys
+from roxy.cli.progress import Progress
+from roxy.cli.streams import Stream
+from roxy.core.events import CheckStarted
+from test_cli_output import a_check
+
+class StoppedAtWriting(Stream):
+    def write(self, text):
+        super().write(text[:9])
+        os.kill(os.getpid(), signal.SIGTSTP)
+        super().write(text[9:])
+
+with Progress(StoppedAtWriting(2, "utf-8")) as progress:
+    progress.hear(CheckStarted(a_check(), 1, 1))
+"""
+
+
+@on_linux
+@pytest.mark.rule("S46")
+def test_a_stop_in_the_middle_of_a_line_waits_for_its_end(sealed: Path, terminal: Terminal) -> None:
+    (sealed / "draw.py").write_text(DRAWS_WHILE_STOPPED)
+    path = f"{os.environ['PYTHONPATH']}{os.pathsep}{Path(__file__).parent}"
+    shell = ["sh", "-mc", '"$0" draw.py; : >stopped; fg; fg; fg', sys.executable]
+    with terminal.started(shell, sealed, {"PYTHONPATH": path}) as process:
+        terminal.until((sealed / "stopped").exists)
+        assert "login" not in terminal.show()
+        terminal.until(lambda: process.poll() is not None)
+    assert "login" not in terminal.show()

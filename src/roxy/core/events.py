@@ -64,7 +64,10 @@ class RunStarted:
 
 @dataclass(frozen=True, slots=True)
 class RunOutput:
-    """Bytes that a run or a need printed, in order, as they came; `-v` shows them."""
+    """Bytes that a run or a need printed, in order, soon after they came; `-v` shows them.
+
+    No secret is in them, so a part of one may have to wait for what comes next.
+    """
 
     chunk: bytes
 
