@@ -439,7 +439,7 @@ def test_text_without_surrogates_is_utf8_and_true_to_names_that_are(raw: bytes) 
 
 
 @pytest.mark.rule("S47")
-@pytest.mark.parametrize("name", ["report.json", "error.json"])
+@pytest.mark.parametrize("name", ["report.json", "error.json", "try.json", "refresh.json"])
 def test_schemas_are_draft_7(name: str) -> None:
     jsonschema.Draft7Validator.check_schema(schema(name))
 

@@ -19,7 +19,7 @@ from ground import Faults, Ground, Killed, Meddler, disk_error
 from handshake import hooked
 from lab import Lab
 from project import HANG, LONG_AGO, Project
-from roxy.core import coverage
+from roxy.core import coverage, diff
 from roxy.core.desk import Desk
 from roxy.core.destination import find_destination, point
 from roxy.core.errors import ConfigError, DiskError, UsageError
@@ -338,6 +338,18 @@ def test_work_that_was_never_staged_is_not_taken_without_force(project: Project)
     edit(project, "".join(f"{number}\n" for number in range(30)))
     with pytest.raises(UsageError, match="33 lines in 1 file"):
         taken(project).refuse_work()
+
+
+def test_edits_that_make_a_patch_too_large_to_be_read_again_are_refused(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    staged(project)
+    edit(project)
+    monkeypatch.setattr(diff, "MAX_PATCH", len(project.git("diff")))
+    taken(project)
+    monkeypatch.setattr(diff, "MAX_PATCH", len(project.git("diff")) - 1)
+    with pytest.raises(UsageError, match="the patch would be larger"):
+        taken(project)
 
 
 # ------------------------------------------------------------------- nothing is lost

@@ -5,11 +5,15 @@ Git prints it in a repository of roxy's own, which holds nothing but both versio
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
-from roxy.core.errors import GitError
+from roxy.core import files
+from roxy.core.errors import GitError, UsageError
+from roxy.core.manifest import MAX_PATCH
 from roxy.core.placement import blob_ids
+from roxy.core.regular_file import MEBIBYTE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,7 +39,8 @@ class Change:
 def print_diff(desk: Desk, changes: Sequence[Change], folder: Path) -> bytes:
     """Return the patch that leads from the old versions to the new ones, in order of paths.
 
-    `folder` holds the `.gitattributes` that are in force. Raises `GitError`.
+    `folder` holds the `.gitattributes` that are in force. Raises `GitError`, and `UsageError` for a
+    patch that could not be read again.
     """
     printer = _Printer(desk, folder)
     ids = printer.store([one.old for one in changes] + [one.new for one in changes])
@@ -44,7 +49,15 @@ def print_diff(desk: Desk, changes: Sequence[Change], folder: Path) -> bytes:
     tree = printer.ask("write-tree").strip().decode("ascii")
     printer.index(changes, ids[len(changes) :])
     digits = _digits(desk, [one.old for one in changes])
-    return printer.ask("diff-index", *_OPTIONS, f"--abbrev={digits}", tree, "--")
+    made = desk.fresh()
+    with os.fdopen(files.create(made), "wb") as file:
+        printer.ask("diff-index", *_OPTIONS, f"--abbrev={digits}", tree, "--", stdout=file)
+    if made.stat().st_size > MAX_PATCH:
+        raise UsageError(
+            f"the patch would be larger than {MAX_PATCH // MEBIBYTE} MiB, which no mutation may be",
+            hint="break the code in a smaller file",
+        )
+    return made.read_bytes()
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +65,15 @@ class _Printer:
     desk: Desk
     folder: Path
 
-    def ask(self, *arguments: str, stdin: bytes | None = None) -> bytes:
+    def ask(
+        self, *arguments: str, stdin: bytes | None = None, stdout: IO[bytes] | None = None
+    ) -> bytes:
         answer = self.desk.git.call(
-            arguments, self.folder, object_format=self.desk.object_format, stdin=stdin
+            arguments,
+            self.folder,
+            object_format=self.desk.object_format,
+            stdin=stdin,
+            stdout=stdout,
         )
         if answer.code:
             raise GitError(f"git cannot compare files in roxy's own folder: {answer.complaint}")

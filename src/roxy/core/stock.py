@@ -158,9 +158,7 @@ def _kept(folder: Path) -> list[str]:
     if not names:
         return []
     shown = name_files(os.fsencode(name) for name in names)
-    return [
-        f"what was in the way of a restore is kept in `{folder}` until you take it out: {shown}"
-    ]
+    return [f"what roxy took out of the way is kept in `{folder}` until you take it out: {shown}"]
 
 
 def _differences_from_head(repository: Repository, root: int, manifest: Manifest) -> list[str]:
