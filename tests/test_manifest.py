@@ -35,6 +35,7 @@ CHECK_KEYS = (
     "strict",
     "ran",
     "at-least",
+    "reproduces",
 )
 SCHEMA = Path(manifest.__file__).parent.parent / "schemas" / "roxy.toml.json"
 A_CHECK = "a check is a table of its own: `[claims.NAME.checks.NAME]`"

@@ -280,7 +280,7 @@ class Repository:
     def head_blobs(self, paths: Iterable[bytes]) -> dict[bytes, str] | None:
         """Return the object id in HEAD of each of `paths` that HEAD has; None without a commit."""
         blobs: dict[bytes, str] = {}
-        for some in _portions(paths):
+        for some in portions(paths):
             answer = self.ask("ls-tree", "-z", "--full-tree", "HEAD", "--", *some)
             if answer.code:
                 return None
@@ -330,7 +330,7 @@ class Repository:
     def tracked(self, paths: Iterable[bytes]) -> set[bytes]:
         """Return those of `paths` that are in the index. Raises `GitError`."""
         found: set[bytes] = set()
-        for some in _portions(paths):
+        for some in portions(paths):
             answer = self.ask("ls-files", "-z", "--cached", "--", *some)
             if answer.code:
                 raise GitError(f"git cannot list the files here: {answer.complaint}")
@@ -364,38 +364,6 @@ class Repository:
         )
         return bool(answer.code or answer.stdout)
 
-    def recent_commits(self, path: bytes, most: int, depth: int) -> list[str]:
-        """Return the newest commits that changed a file, of about `depth` back from HEAD."""
-        far = self.ask("rev-list", f"--skip={depth}", "--max-count=1", "HEAD")
-        limit = [f"^{one.decode('ascii')}" for one in far.stdout.split()]
-        answer = self.ask("rev-list", f"--max-count={most}", "HEAD", *limit, "--", path)
-        return answer.stdout.decode("ascii").split()
-
-    def files_in(self, commit: str, prefixes: Sequence[bytes]) -> set[bytes]:
-        """Return the regular files that a commit has below `prefixes`, which are as for `listing`."""
-        found: set[bytes] = set()
-        for some in _portions(prefixes):
-            paths = [] if b"" in some else [b"--", *some]
-            answer = self.ask("ls-tree", "-r", "-z", "--full-tree", commit, *paths)
-            lines = (line.partition(b"\t") for line in answer.stdout.split(b"\0"))
-            found.update(path for facts, _, path in lines if facts.startswith(b"100"))
-        return found
-
-    def changed_since(self, commit: str, prefixes: Sequence[bytes]) -> set[bytes]:
-        """Return the files that a commit has and the disk has otherwise, as `git diff` sees it.
-
-        No filter command is run for it.
-        """
-        settings = [("diff.autoRefreshIndex", "true"), *self.filters_off()]
-        options = ["--name-only", "-z", "--no-renames", "--no-ext-diff", "--no-textconv"]
-        options += ["--ignore-submodules=all", "--diff-filter=MT", commit]
-        found: set[bytes] = set()
-        for some in _portions(prefixes):
-            paths = [] if b"" in some else [b"--", *some]
-            answer = self.ask("diff", *options, *paths, settings=settings)
-            found.update(answer.stdout.split(b"\0")[:-1])
-        return found
-
     def filters_off(self) -> list[tuple[str, str]]:
         """Return settings with which no filter driver has a command."""
         answer = self.ask("config", "-z", "--name-only", "--get-regexp", r"^filter\..*\.")
@@ -423,7 +391,7 @@ class Listing:
     def __init__(self, repository: Repository, prefixes: Sequence[bytes], *options: str) -> None:
         self._repository = repository
         self._options = options
-        self._portions = list(_portions(prefixes))
+        self._portions = list(portions(prefixes))
         self._stack = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
@@ -471,7 +439,8 @@ class Listing:
         return [path for path in found if path[-1:] != b"/"] if b"/\0" in names else found
 
 
-def _portions(paths: Iterable[bytes]) -> Iterable[list[bytes]]:
+def portions(paths: Iterable[bytes]) -> Iterable[list[bytes]]:
+    """Part paths into lists that one call of git can take."""
     portion: list[bytes] = []
     size = 0
     for path in paths:

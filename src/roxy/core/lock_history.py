@@ -9,7 +9,7 @@ import contextlib
 import posixpath
 from typing import TYPE_CHECKING
 
-from roxy.core import glob, lockfile, manifest, toml_text
+from roxy.core import git_history, glob, lockfile, manifest, toml_text
 from roxy.core.errors import RoxyError
 from roxy.core.model import LOCKFILE, MANIFEST, Details
 from roxy.core.toml_text import TomlError
@@ -40,7 +40,7 @@ def find_commits(repository: Repository, fingerprints: Collection[str]) -> dict[
 
     Where a fingerprint stands in the file does not matter: the same one means the same code.
     """
-    commits = repository.recent_commits(LOCKFILE, _COMMITS, _DEPTH)
+    commits = git_history.recent_commits(repository, LOCKFILE, _COMMITS, _DEPTH)
     found: dict[str, str] = {}
     for commit, data in zip(commits, _locks(repository, commits), strict=False):
         found |= {one: commit for one in fingerprints if one.encode() in data}
@@ -78,8 +78,8 @@ def changes_since(
             *(path for some in patches.values() for path in some),
         ]
     )
-    then = repository.files_in(commit, prefixes)
-    changed = repository.changed_since(commit, prefixes)
+    then = git_history.files_in(repository, commit, prefixes)
+    changed = git_history.changed_since(repository, commit, prefixes)
     checks_then = _checks_in(repository, commit)
     details = {}
     for check in checks:

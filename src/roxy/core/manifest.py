@@ -45,9 +45,10 @@ _CHECK_KEYS = (
     "strict",
     "ran",
     "at-least",
+    "reproduces",
 )
 _DEFAULT_KEYS = ("timeout", "env", "needs", "strict")
-_REQUIRED_CHECK_KEYS = ("run", "covers", "mutation")
+_REQUIRED_CHECK_KEYS = ("run", "covers")
 _NOWHERE = Place(0, 0)
 _A_CHECK = "a check is a table of its own: `[claims.NAME.checks.NAME]`"
 _EXAMPLE = "\n# [claims."
@@ -289,7 +290,8 @@ class _Reader:
         )
 
     def _check(self, claim: str, key: Key, table: dict[str, Any]) -> Check:
-        self._refuse_keys(key, table, _CHECK_KEYS, _REQUIRED_CHECK_KEYS)
+        breaks = () if "reproduces" in table else ("mutation",)
+        self._refuse_keys(key, table, _CHECK_KEYS, (*_REQUIRED_CHECK_KEYS, *breaks))
         return Check(
             claim=claim,
             name=str(key[-1]),
@@ -303,6 +305,7 @@ class _Reader:
             needs=self._needs(key, table) if "needs" in table else self._defaults.needs,
             ran=self._pattern(key, table, "ran", groups=1),
             at_least=self._at_least(key, table),
+            reproduces=self._reproduces(key, table),
             repeat=self._count(key, table, "repeat"),
             strict=self._strict(key, table) if "strict" in table else self._defaults.strict,
         )
@@ -367,6 +370,19 @@ class _Reader:
         if seconds is None:
             self._note((*key, "timeout"), f"`timeout` is `{text}`", terms.A_DURATION)
         return seconds
+
+    def _reproduces(self, key: Key, table: dict[str, Any]) -> str | None:
+        commit = self._string(key, table, "reproduces")
+        key = (*key, "reproduces")
+        if commit is None:
+            return None
+        if not terms.is_commit(commit):
+            hint = "its 40 or 64 digits, as `git rev-parse` prints them; a branch or a tag moves"
+            self._note(key, f"`reproduces` must be the whole id of a commit, not `{commit}`", hint)
+        if "mutation" in table:
+            what = "`reproduces` and `mutation` both say what breaks the code"
+            self._note(key, what, "keep one of them")
+        return commit
 
     def _at_least(self, key: Key, table: dict[str, Any]) -> int:
         if "at-least" in table and "ran" not in table:

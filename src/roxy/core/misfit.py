@@ -20,6 +20,8 @@ class Code(StrEnum):
     COPIES = "copies-file"
     CHANGES_MODE = "changes-mode"
     CHANGES_NOTHING = "changes-nothing"
+    OTHER_FILES = "other-files"
+    """The commit to be reproduced has not the same covered files."""
     NOT_COVERED = "not-covered"
     EDITS_TWICE = "edits-file-twice"
     """Two sections for one file."""

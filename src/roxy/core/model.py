@@ -7,6 +7,7 @@ what git and the kernel use, and not every name is UTF-8 (S15).
 from __future__ import annotations
 
 from enum import StrEnum
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class Check(NamedTuple):
     run: str
     covers: tuple[str, ...]
     mutations: tuple[str, ...]
-    """Paths of patches as roxy.toml gives them, never empty (S31)."""
+    """Paths of patches as roxy.toml gives them (S31), empty only with `reproduces`."""
     timeout: float | None = None
     """Seconds that one run may take (S40); None for as long as it takes."""
     fails_with: str | None = None
@@ -62,6 +63,13 @@ class Check(NamedTuple):
     """A regular expression whose one group is how many tests ran, in what a run prints."""
     at_least: int = 1
     """How many tests a clean or restored run must say it ran; means nothing without `ran`."""
+    reproduces: str | None = None
+    """Id of a commit whose code is the broken one, instead of any mutation."""
+
+    @property
+    def breakages(self) -> tuple[str, ...]:
+        """The name of each thing that breaks the code: the patches, or the one commit."""
+        return self.mutations if self.reproduces is None else (self.reproduces,)
 
     @property
     def globs(self) -> tuple[str, ...]:
@@ -90,6 +98,8 @@ class Manifest(NamedTuple):
     """Patch bytes by the path that roxy.toml gives; complete for every check's `mutations`."""
     secrets: tuple[str, ...] = ()
     """Names of environment variables whose values nobody may see in what checks print."""
+    old_code: Mapping[str, bytes] = MappingProxyType({})
+    """The files of the commit that a check `reproduces`, as `old_code` lists them, by check id."""
 
     @property
     def checks(self) -> tuple[Check, ...]:

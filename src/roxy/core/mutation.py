@@ -14,7 +14,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from roxy.core import files, proof
+from roxy.core import files, old_code, proof
 from roxy.core.conversion import content, find_rules
 from roxy.core.desk import Desk
 from roxy.core.diff import Change, print_diff
@@ -24,10 +24,11 @@ from roxy.core.model import Reason
 from roxy.core.patch import PatchError, parse
 from roxy.core.placement import is_as_stated, is_blob, place
 from roxy.core.proof import Part, prove
+from roxy.core.status import name_files
 from roxy.core.working_tree import BLOCK
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from pathlib import Path
 
     from roxy.core.conversion import Conversion, Rules
@@ -188,6 +189,60 @@ class Scratch:
         finally:
             self._desk.wipe()
 
+    def fit_old_code(self, commit: str, listing: bytes, covered: Collection[bytes]) -> Fit | Misfit:
+        """Return what the covered files as a commit has them make of those that are there now.
+
+        As `fit` does; also raises `GitError` when git lacks what a file held.
+        """
+        shelf = self._shelf(commit)
+        self._tree.forget()
+        try:
+            old_files = old_code.parse(listing)
+            _refuse_other_files(old_files.keys(), covered)
+            return self._fit_old_code(commit, old_files, shelf)
+        except MisfitError as misfit:
+            return Misfit(Reason(str(misfit.code), f"`{commit}` {misfit.text}"))
+        finally:
+            self._desk.wipe()
+
+    def _fit_old_code(self, commit: str, old_files: Mapping[bytes, str], shelf: Path) -> Fit:
+        paths = sorted(old_files)
+        rules = find_rules(self._desk, self._tree, paths)
+        if rules.has_attributes or self._hidden.may_be_about(paths):
+            self._refuse_filters(paths)
+        edits = [
+            self._old_content(commit, path, old_files[path], rules, shelf / str(number))
+            for number, path in enumerate(paths)
+        ]
+        changes = tuple(edit for edit in edits if edit is not None)
+        if not changes:
+            raise MisfitError(Code.CHANGES_NOTHING, "has the very same code")
+        return Fit(changes, ())
+
+    def _old_content(
+        self, commit: str, path: bytes, object_id: str, rules: Rules, to: Path
+    ) -> Edit | None:
+        """Return the edit that gives a file what it held in a commit, if that is another content."""
+        raw = self._desk.fresh()
+        copy = self._copy(path, raw)
+        if is_blob(raw, object_id):
+            return None
+        conversion = rules.find(path, has_cr=copy.has_cr, keeps_crlf=False)
+        stored = raw if conversion is None else conversion.to_git(raw)
+        if is_blob(stored, object_id):
+            return None
+        outcome = self._desk.fresh()
+        with os.fdopen(files.create(outcome), "wb") as file:
+            if not self._repository.copy_blob(object_id, file):
+                raise old_code.missing_blob(commit, path)
+        if conversion is not None:
+            outcome = conversion.to_disk(outcome, stored, raw)
+        new = content(outcome)
+        if new == copy.content:
+            return None
+        files.rename(outcome, to)
+        return Edit(path, copy.content, to, new)
+
     def clear(self) -> None:
         """Remove the folder with all in it."""
         self._desk.clear()
@@ -322,6 +377,16 @@ def _paired(summaries: Sequence[Summary], patch: bytes) -> list[tuple[Summary, S
     if ours != [(one.added, one.deleted) for one in summaries]:
         raise MisfitError(Code.UNCLEAR, "cannot be followed: git reads something else in it")
     return list(zip(summaries, sections, strict=True))
+
+
+def _refuse_other_files(then: Collection[bytes], now: Collection[bytes]) -> None:
+    """Only contents can be put back to what they were."""
+    added, removed = set(now) - set(then), set(then) - set(now)
+    parts = [f"has no {name_files(added)}"] if added else []
+    parts += [f"has {name_files(removed)} besides"] if removed else []
+    if parts:
+        text = f"{', and '.join(parts)}: only contents can be mutated, so write a patch instead"
+        raise MisfitError(Code.OTHER_FILES, text)
 
 
 def _refuse_section(path: bytes, section: Section, covered: Collection[bytes]) -> None:

@@ -19,7 +19,7 @@ from roxy.core.status import optional_keys
 from roxy.core.tries import SCHEMA, Archive, file_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
     from roxy.core.events import Event
@@ -42,7 +42,7 @@ class ReceiptKeeper:
     def __init__(
         self,
         state: Path,
-        patches: Mapping[str, bytes],
+        patches: Callable[[Check], Sequence[bytes]],
         commit: str | None,
         dirty: bool,  # noqa: FBT001 - a fact, not a switch
         version: str,
@@ -90,8 +90,8 @@ class ReceiptKeeper:
                 "run": check.run,
                 "covers": list(check.covers),
                 "mutations": [
-                    {"path": path, "sha256": hashlib.sha256(self._patches[path]).hexdigest()}
-                    for path in check.mutations
+                    {"path": name, "sha256": hashlib.sha256(patch).hexdigest()}
+                    for name, patch in zip(check.breakages, self._patches(check), strict=True)
                 ],
                 **optional_keys(check),
             },

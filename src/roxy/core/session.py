@@ -47,8 +47,13 @@ class Session:
 
     @cached_property
     def manifest(self) -> Manifest:
-        """roxy.toml, read when first asked for. Raises `ConfigError`."""
-        return manifest.read(self.tree.fd)
+        """roxy.toml, read when first asked for, and what it names. Raises `ConfigError`."""
+        read = manifest.read(self.tree.fd)
+        if all(check.reproduces is None for check in read.checks):
+            return read
+        from roxy.core import old_code  # noqa: PLC0415 - hardly any check asks for it
+
+        return read._replace(old_code=old_code.find(self.repository, read.checks))
 
 
 @contextlib.contextmanager

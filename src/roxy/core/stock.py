@@ -132,7 +132,9 @@ def take_standings(session: Session, covered: Coverage, lock: Lockfile) -> list[
 
 
 def patches_of(manifest: Manifest, check: Check) -> list[bytes]:
-    """Return the bytes of a check's patches, in list order."""
+    """Return the bytes of a check's patches, in list order, or the files that it reproduces."""
+    if check.reproduces is not None:
+        return [manifest.old_code[check.id]]
     return [manifest.patches[path] for path in check.mutations]
 
 

@@ -55,3 +55,8 @@ def variable_fault(name: str) -> str | None:
 def in_order(env: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     """Return variables as a check has them, which is also their order in a fingerprint (S34)."""
     return tuple(sorted(env.items(), key=lambda pair: pair[0].encode()))
+
+
+def is_commit(text: str) -> bool:
+    """Say whether a text is the whole id of an object of git."""
+    return re.fullmatch("[0-9a-f]{40}|[0-9a-f]{64}", text) is not None

@@ -73,7 +73,7 @@ def judge(evidence: Evidence) -> Verdict:
 
 def run_count(check: Check) -> int:
     """Return how many runs it takes to prove a check (S22, S31, S42)."""
-    return check.repeat + 2 * len(check.mutations)
+    return check.repeat + 2 * len(check.breakages)
 
 
 def is_over(check: Check, runs: Iterable[Run]) -> bool:

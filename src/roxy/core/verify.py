@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from roxy import __version__
@@ -162,8 +163,9 @@ def verify_check(check: Check, patches: Sequence[bytes], place: Workspace) -> Ou
 def _fit_all(attempt: _Try, covered: Collection[bytes]) -> tuple[list[Fit], Misfit | None]:
     """Find out whether every mutation fits, before any run is spent (S18)."""
     fits: list[Fit] = []
-    for path, patch in zip(attempt.check.mutations, attempt.patches, strict=True):
-        fit = attempt.place.fit(path, patch, covered)
+    fit_one = attempt.place.fit if attempt.check.mutations else attempt.place.fit_old_code
+    for name, patch in zip(attempt.check.breakages, attempt.patches, strict=True):
+        fit = fit_one(name, patch, covered)
         if isinstance(fit, Misfit):
             return fits, fit
         attempt.notes += fit.notes
@@ -178,7 +180,7 @@ def _run_all(attempt: _Try, fits: Sequence[Fit], watch: _Watch) -> None:
         if not watch.look() or is_over(attempt.check, attempt.runs):
             return
         attempt.run(Phase.CLEAN, None)
-    for mutation, fit in zip(attempt.check.mutations, fits, strict=True):
+    for mutation, fit in zip(attempt.check.breakages, fits, strict=True):
         if not watch.look() or is_over(attempt.check, attempt.runs):
             return
         patched = Patched()
@@ -351,7 +353,7 @@ def _touched(
     """Return the files that each check's mutations name, by its id."""
     return {
         check.id: tuple(
-            path for patch in patches_of(manifest, check) for path in place.touched(patch)
+            path for one in check.mutations for path in place.touched(manifest.patches[one])
         )
         for check in jobs
     }
@@ -359,9 +361,10 @@ def _touched(
 
 def _keep_receipts(session: Session, manifest: Manifest) -> ReceiptKeeper:
     repository = session.repository
+    patches = partial(patches_of, manifest)
     with session.interrupts.breakable():
         commit, dirty = repository.commit(), repository.is_dirty()
-    return ReceiptKeeper(repository.state, manifest.patches, commit, dirty, __version__)
+    return ReceiptKeeper(repository.state, patches, commit, dirty, __version__)
 
 
 def refuse_unreadable(

@@ -149,6 +149,11 @@ class Workspace:
         with self._session.interrupts.breakable():
             return self._scratch.fit(mutation, patch, covered)
 
+    def fit_old_code(self, commit: str, listing: bytes, covered: Collection[bytes]) -> Fit | Misfit:
+        """Do the same for the files of an earlier commit, as `old_code` lists them."""
+        with self._session.interrupts.breakable():
+            return self._scratch.fit_old_code(commit, listing, covered)
+
     def touched(self, patch: bytes) -> tuple[bytes, ...]:
         """Return the files that git says a patch names."""
         with self._session.interrupts.breakable():
