@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -97,6 +98,22 @@ def test_a_file_of_the_limit_is_read_and_one_byte_more_is_too_large(top: Path, r
         regular_file.read(root, b"file", LIMIT, follow_links=False)
 
 
+def inside(root: int, path: bytes) -> bytes:
+    """Read a file alone, then twice through folders that are looked at once; all must agree."""
+    outcomes: list[bytes | UnreadableFileError] = []
+    with regular_file.Folders(root) as folders:
+        for read in (partial(regular_file.read_inside, root), folders.read, folders.read):
+            try:
+                outcomes.append(read(path, LIMIT))
+            except UnreadableFileError as error:
+                outcomes.append(error)
+    first, *others = outcomes
+    assert {(type(one), str(one)) for one in others} == {(type(first), str(first))}
+    if isinstance(first, UnreadableFileError):
+        raise first
+    return first
+
+
 @pytest.mark.rule("S11")
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
 def test_a_file_without_permission_says_so(top: Path, root: int) -> None:
@@ -125,7 +142,7 @@ def test_a_link_to_a_file_within_the_tree_is_followed(
     (top / "../outside/back").symlink_to("../top/file")
     (top / "../outside/up").symlink_to("..")
     (top / "sub" / "link").symlink_to(target.format(top=top))
-    assert regular_file.read_inside(root, path, LIMIT) == b"content"
+    assert inside(root, path) == b"content"
 
 
 @pytest.mark.rule("S11")
@@ -152,7 +169,7 @@ def test_a_link_that_leads_out_of_the_tree_is_refused(
     (top / "../top2/file").write_bytes(b"")
     (top / "sub" / "link").symlink_to(target.format(top=top))
     with pytest.raises(UnreadableFileError, match=r"^is outside the working tree$"):
-        regular_file.read_inside(root, path, LIMIT)
+        inside(root, path)
 
 
 @pytest.mark.rule("S11")
@@ -171,7 +188,7 @@ def test_a_link_that_leads_out_of_the_tree_is_refused(
 )
 def test_a_path_that_leads_to_no_file_says_why(root: int, path: bytes, words: str) -> None:
     with pytest.raises(UnreadableFileError) as caught:
-        regular_file.read_inside(root, path, LIMIT)
+        inside(root, path)
     assert str(caught.value) == words
 
 
@@ -182,7 +199,7 @@ def test_an_odd_file_within_the_tree_is_refused_without_waiting(
 ) -> None:
     lay(top, kind)
     with pytest.raises(UnreadableFileError, match=r"is a |too many levels"):
-        regular_file.read_inside(root, b"odd", LIMIT)
+        inside(root, b"odd")
 
 
 @pytest.mark.rule("S11")
@@ -191,7 +208,7 @@ def test_reading_leaves_no_descriptor_open(top: Path, root: int) -> None:
     before = len(os.listdir("/dev/fd"))
     for path in (b"file", b"sub/../file", b"out", b"nothing", b"sub", b"nothing/x"):
         with contextlib.suppress(UnreadableFileError):
-            regular_file.read_inside(root, path, LIMIT)
+            inside(root, path)
     assert len(os.listdir("/dev/fd")) == before
 
 
@@ -199,4 +216,4 @@ def test_reading_leaves_no_descriptor_open(top: Path, root: int) -> None:
 def test_a_tree_that_was_moved_is_still_the_same_tree(top: Path, root: int) -> None:
     (top / "sub/link").symlink_to("../file")
     top.rename(top.parent / "elsewhere")
-    assert regular_file.read_inside(root, b"sub/link", LIMIT) == b"content"
+    assert inside(root, b"sub/link") == b"content"

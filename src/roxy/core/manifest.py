@@ -94,10 +94,10 @@ def read(root: int) -> Manifest:
     patches: dict[str, bytes] = {}
     troubles: dict[str, tuple[str, str]] = {}
     room = MAX_PATCHES
-    for _, path in survey.mutations:
-        if path not in patches and path not in troubles:
+    with regular_file.Folders(root) as folders:
+        for path in dict.fromkeys(path for _, path in survey.mutations):
             try:
-                patches[path] = regular_file.read_inside(root, path.encode(), MAX_PATCH)
+                patches[path] = folders.read(path.encode(), MAX_PATCH)
             except UnreadableFileError as error:
                 troubles[path] = (f"patch `{path}` {error}", _PATCH_FILES)
                 continue

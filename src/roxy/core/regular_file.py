@@ -10,7 +10,7 @@ import errno
 import os
 import stat
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 MEBIBYTE = 1024 * 1024
 
 _MAX_LINKS = 40
+_MOST_FOLDERS = 100
 # With O_PATH a folder can be passed through that cannot be listed; macOS has no such thing.
 _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -78,6 +79,41 @@ def inside(root: int, path: bytes) -> Iterator[tuple[int, bytes]]:
         if not _is_within(folder, root):
             raise UnreadableFileError("is outside the working tree")
         yield folder, name
+
+
+class Folders:
+    """Folders below one directory, each looked at once, however many files are read in it."""
+
+    def __init__(self, root: int) -> None:
+        self._root = root
+        self._inside: dict[bytes, int] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        for folder in self._inside.values():
+            os.close(folder)
+
+    def read(self, path: bytes, limit: int) -> bytes:
+        """Do what `read_inside` does."""
+        head, name = os.path.split(path)
+        with _in_words():
+            folder = self._inside.get(head) or self._open(head)
+            if folder is not None and _link_target(folder, name) is None:
+                return read(folder, name, limit, follow_links=False)
+        return read_inside(self._root, path, limit)
+
+    def _open(self, head: bytes) -> int | None:
+        """Open a folder that is within the root, and keep it; None for any other."""
+        if len(self._inside) == _MOST_FOLDERS:
+            return None
+        folder = os.open(head or b".", _FOLDER, dir_fd=self._root)
+        if not _is_within(folder, self._root):
+            os.close(folder)
+            return None
+        self._inside[head] = folder
+        return folder
 
 
 UNUSABLE = (

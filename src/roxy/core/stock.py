@@ -165,7 +165,9 @@ def _kept(folder: Path) -> list[str]:
 
 def _differences_from_head(repository: Repository, root: int, manifest: Manifest) -> list[str]:
     """Say which of roxy's inputs are not what HEAD has, by bytes, CRLF read as LF."""
-    patches = {posixpath.normpath(path).encode() for path in manifest.patches}
+    patches = {
+        posixpath.normpath(path).encode(): manifest.patches[path] for path in manifest.patches
+    }
     paths = [MANIFEST, LOCKFILE, *sorted(patches)]
     blobs = repository.head_blobs(paths)
     if blobs is None:
@@ -174,7 +176,7 @@ def _differences_from_head(repository: Repository, root: int, manifest: Manifest
     for path in paths:
         name = path.decode("utf-8", "surrogateescape")
         try:
-            data = regular_file.read(root, path, _MOST, follow_links=True)
+            data = patches.get(path) or regular_file.read(root, path, _MOST, follow_links=True)
         except regular_file.UnreadableFileError:
             if path in blobs:
                 remarks.append(f"`{name}` is in HEAD, but not on the disk")
