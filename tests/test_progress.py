@@ -96,6 +96,7 @@ def test_the_facts_are_the_run_how_long_it_took_and_how_long_it_should(
     doing: str, elapsed: float | None, expected: float | None, said: str
 ) -> None:
     assert facts(doing, elapsed, expected)[0] == said
+    assert len(facts(doing, elapsed, expected)[-1]) < 10
 
 
 @pytest.mark.rule("S46")

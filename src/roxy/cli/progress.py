@@ -207,7 +207,7 @@ def facts(doing: str, elapsed: float | None, expected: float | None) -> list[str
     """Return what is known of the running check, in full and then ever shorter."""
     if elapsed is None:
         return [doing]
-    brief = doing.removeprefix("run ").replace(" of ", "/")
+    brief = doing.removeprefix("run ").replace(" of ", "/").removesuffix(" the files")
     took = _duration(elapsed)
     known = [] if expected is None else [f"{doing}  {took} of about {_duration(expected, 0)}"]
     return [*known, f"{doing}  {took}", f"{brief}  {took}", brief]
