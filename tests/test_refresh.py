@@ -279,6 +279,14 @@ def test_status_verbose_says_nothing_of_patches_that_go_where_they_say(verified:
     assert verified.roxy("status", "-v").err == ""
 
 
+@pytest.mark.rule("S19", "S43")
+def test_status_verbose_answers_also_where_patches_cannot_be_looked_at(verified: Project) -> None:
+    (verified.state / "scratch").write_text("in the way\n")
+    done = verified.roxy("status", "-v")
+    assert (done.code, done.out) == (0, "verified greeting/text\n1 check: 1 verified\n")
+    assert "warning: the patches could not be looked at: cannot remove the folder" in done.err
+
+
 @pytest.mark.rule("S19")
 def test_drift_tells_of_other_lines_around(tmp_path: Path) -> None:
     lab = a_lab(tmp_path)

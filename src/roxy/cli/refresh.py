@@ -32,8 +32,8 @@ Exit codes:
   1  a patch has no place in the code any more, or did not prove itself
   2  roxy could not judge
 
-130, 143 and 129 mean that a signal ended it: INT, TERM, HUP. Nothing is
-written then.
+130, 143 and 129 mean that a signal ended it: INT, TERM, HUP. No patch is
+written before all runs are over.
 """
 
 

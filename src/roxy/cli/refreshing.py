@@ -11,7 +11,6 @@ from roxy.cli import exit_codes
 from roxy.cli.announcer import Announcer
 from roxy.cli.at_work import at_work
 from roxy.cli.verifying import watched
-from roxy.core.errors import Interrupted
 from roxy.core.refresh import refresh
 from roxy.reports import human, json
 
@@ -29,14 +28,16 @@ def answer(invocation: Invocation, names: Sequence[str], *, runs: bool) -> int:
         at_work(invocation, "refresh") as session,
     ):
         done = refresh(session, names, emit, runs=runs)
-    if session.interrupts.pending is not None:  # in the last wait for the clock
-        raise Interrupted(session.interrupts.pending)
     if invocation.settings.json:
         invocation.streams.out.write(json.refresh_document(done))
     else:
         for one in done.patches:
             if one.is_written or not invocation.settings.quiet:
                 invocation.streams.out.write(human.remark(_line(one)))
+    pending = session.interrupts.pending
+    if pending is not None:  # it came when all was done, and yet it counts (S32)
+        invocation.streams.err.write(human.interruption(pending, None))
+        return exit_codes.of_signal(pending)
     return exit_codes.of_results(outcome.result for outcome in done.outcomes)
 
 

@@ -11,7 +11,6 @@ from roxy.cli import exit_codes
 from roxy.cli.announcer import Announcer
 from roxy.cli.at_work import at_work
 from roxy.cli.verifying import watched
-from roxy.core.errors import Interrupted
 from roxy.core.model import Result
 from roxy.core.trial import run_trial
 from roxy.reports import human, json
@@ -28,12 +27,14 @@ def answer(invocation: Invocation, asked: Asked) -> int:
         at_work(invocation, "try") as session,
     ):
         trial = run_trial(session, asked, emit)
-    if session.interrupts.pending is not None:  # in the last wait for the clock
-        raise Interrupted(session.interrupts.pending)
     if invocation.settings.json:
         invocation.streams.out.write(json.trial_document(trial))
     elif not invocation.settings.quiet:
         invocation.streams.out.write(human.remark(_closing(trial, asked)))
+    pending = session.interrupts.pending
+    if pending is not None:  # it came when all was done, and yet it counts (S32)
+        invocation.streams.err.write(human.interruption(pending, None))
+        return exit_codes.of_signal(pending)
     return exit_codes.of_results([trial.outcome.result])
 
 

@@ -8,6 +8,7 @@ import posixpath
 from typing import TYPE_CHECKING, NamedTuple
 
 from roxy.core import coverage, digest_cache, lockfile, regular_file
+from roxy.core.errors import RoxyError
 from roxy.core.fingerprint import fingerprint_of, of_file
 from roxy.core.model import LOCKFILE, MANIFEST, Entry, Report, Standing, State
 from roxy.core.status import name_files, stand
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from roxy.core.git import Repository
     from roxy.core.lockfile import Lockfile
     from roxy.core.model import Check, Manifest, Reason
+    from roxy.core.mutation import Scratch
     from roxy.core.session import Session
 
 _SHA1_DIGITS = 40
@@ -46,7 +48,7 @@ class Survey(NamedTuple):
 def take_stock(session: Session, *, with_patches: bool = False) -> Stock:
     """Look at everything and write nothing; at what the patches say, too, if asked to (S19).
 
-    Raises `ConfigError`, `LockfileError`, `DiskError`, and `GitError`.
+    Raises `ConfigError`, `LockfileError`, `DiskError`.
     """
     with session.interrupts.breakable():
         return _take_stock(session, with_patches=with_patches)
@@ -97,21 +99,26 @@ def _drifts(session: Session, covered: Coverage) -> list[str]:
         for path in check.mutations:
             around.setdefault(path, set()).update(covered.files[check.id])
     scratch = Scratch(session.repository, session.tree)
-    remarks = []
+    remarks: list[str] = []
     try:
         scratch.prepare([manifest.patches[path] for path in around])
         for path, files in around.items():
-            patch = manifest.patches[path]
-            complaint = scratch.unreadable(patch)
-            if complaint is not None:
-                remarks.append(f"git cannot read the mutation `{path}`: {complaint}")
-            elif drift := scratch.drift(patch, files):
-                text, fits = drift
-                hint = "; `roxy refresh` makes it anew" if fits else ""
-                remarks.append(f"`{path}` {text}{hint}")
-    finally:
+            remarks += _drift(scratch, path, manifest.patches[path], files)
         scratch.clear()
+    except RoxyError as error:  # no reason not to say how the checks stand
+        remarks.append(f"the patches could not be looked at: {error.faults[0].what}")
     return remarks
+
+
+def _drift(scratch: Scratch, path: str, patch: bytes, around: set[bytes]) -> list[str]:
+    complaint = scratch.unreadable(patch)
+    if complaint is not None:
+        return [f"git cannot read the mutation `{path}`: {complaint}"]
+    drift = scratch.drift(patch, around)
+    if drift is None:
+        return []
+    text, fits = drift
+    return [f"`{path}` {text}{'; `roxy refresh` makes it anew' if fits else ''}"]
 
 
 def descriptions(manifest: Manifest) -> dict[str, str | None]:
