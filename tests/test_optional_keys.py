@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import struct
 import tomllib
 from pathlib import Path
@@ -354,6 +355,41 @@ def test_ran_has_one_group_and_at_least_is_one_unless_set() -> None:
 def test_ran_that_can_tell_no_number_is_a_fault(lines: str, what: str) -> None:
     (fault,) = faults(lines)
     assert fault.what == what
+
+
+# ------------------------------------------------------------------- all of them
+
+
+@pytest.mark.rule("S10")
+def test_the_faults_of_all_optional_keys_are_told_at_once() -> None:
+    lines = (
+        "timeout = 5\nfails-with = '['\nenv = { '' = '' }\ninputs = []\nneeds = 'x'\n"
+        "repeat = 0\nstrict = 1\nran = 'x'\nat-least = 0\nreproduces = 'HEAD'\nfails_with = 'x'\n"
+    )
+    found = faults(lines)
+    numbers = [int(str(fault.where).split(":")[1]) for fault in found]
+    assert numbers == [5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 14, 15]
+    assert found[-1].hint == "did you mean `fails-with`?"
+
+
+@pytest.mark.rule("S10")
+@pytest.mark.parametrize("key", ["reproduce", "Reproduces", "mutations"])
+def test_a_misspelt_breakage_is_one_fault_and_not_also_a_missing_one(key: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        manifest.parse(NEEDED.replace("mutation", key))
+    assert [fault.what for fault in caught.value.faults] == [f"unknown key `{key}`"]
+
+
+@pytest.mark.rule("S47")
+def test_the_reference_and_the_schema_have_every_key() -> None:
+    reference = (Path(__file__).parent.parent / "docs/reference.md").read_text()
+    (fault,) = faults("x-x-x = 1")
+    told = set(re.findall("`([a-z-]+)`", str(fault.hint)))
+    assert told == SCHEMA["definitions"]["check"]["properties"].keys()
+    assert {key for key in told if f"`{key}`" not in reference} == set()
+    (fault,) = faults("", "[defaults]\nx-x-x = 1\n")
+    told = set(re.findall("`([a-z-]+)`", str(fault.hint)))
+    assert told == SCHEMA["properties"]["defaults"]["properties"].keys()
 
 
 # ------------------------------------------------------------------- the fingerprint

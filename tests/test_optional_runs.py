@@ -5,14 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import signal
 import struct
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from handshake import Sleeper
+from handshake import Sleeper, until
 from inside import standing
-from project import LONG_AGO
+from project import HANG, LONG_AGO
 from roxy.core.errors import ConfigError
 from roxy.core.model import State
 
@@ -316,6 +317,23 @@ def test_a_broken_lock_is_written_anew_without_what_is_blocked(project: Project)
     done = project.roxy("verify", "--all", "--json")
     assert [one["state"] for one in done.json["checks"]] == ["unverified", "verified"]
     assert project.states() == {"greeting/text": "unverified", "greeting/other": "verified"}
+
+
+@pytest.mark.rule("S24", "S28", "S32", "S33", "S42")
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGKILL])
+def test_nothing_of_a_need_outlives_a_roxy_that_is_ended(
+    project: Project, sleeper: Sleeper, signum: int
+) -> None:
+    project.greet(keys=f"needs = ['{sleeper.command}; true']")
+    with project.started("verify") as process:
+        until(sleeper.pids, "the need is asked for")
+        process.send_signal(signum)
+        process.communicate(timeout=HANG)
+    if signum == signal.SIGKILL:
+        assert "ended process group" in project.roxy("status").err
+    else:
+        assert process.returncode == 143
+    assert not sleeper.pids()
 
 
 # ------------------------------------------------------------------- repeat
