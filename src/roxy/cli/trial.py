@@ -44,7 +44,7 @@ is kept where standard error says.
     short_help="Run one check with another mutation.",
     add_help_option=False,
 )
-@click.argument("name", metavar="NAME", required=False)
+@click.argument("name", metavar="[NAME]", required=False)
 @click.option("--patch", metavar="FILE", help="Try the patch in FILE.")
 @click.option("--edits", is_flag=True, help="Try the unstaged edits of the covered files.")
 @click.option(
