@@ -19,6 +19,7 @@ from roxy.core.errors import ConfigError, LockfileError
 from roxy.core.journal_entry import JournalEntry, Original
 from roxy.core.model import Check
 from roxy.core.toml_outline import outline
+from roxy.core.tries import Archive
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -226,7 +227,7 @@ def test_any_receipt_is_read_or_passed_over(
     sha256 = hashlib.sha256(data).hexdigest()
     file = folder / f"20260101T000000.000000Z-{'0' * 12}-{sha256}.json"
     file.write_bytes(data)
-    receipts.find_basis(tmp_path, CHECK, f"sha256:{'0' * 64}")
+    Archive(tmp_path).evidence(CHECK, f"sha256:{'0' * 64}")
     assert all(
         seconds < float("inf") for seconds in receipts.past_seconds(tmp_path, [CHECK]).values()
     )

@@ -55,6 +55,7 @@ def test_a_clean_run_that_times_out_is_ended_and_rejected(
     assert check["reason"] == {
         "code": "clean-run-timed-out",
         "text": "the clean run took longer than its timeout of 0.3 s",
+        "details": None,
     }
     assert [run["timed_out"] for run in check["runs"]] == [True]
     assert not sleeper.pids()
@@ -384,6 +385,7 @@ def test_of_several_mutations_the_one_that_was_not_noticed_is_named(project: Pro
     assert check["reason"] == {
         "code": "mutation-not-noticed",
         "text": "the mutated run passed (exit code 0): `mutations/third.patch` was not noticed",
+        "details": None,
     }
     project.write("roxy.toml", text.replace('"mutations/it.patch"', some.replace("third", "it")))
     assert project.roxy("verify").code == 2  # one patch twice is no second proof
@@ -432,6 +434,7 @@ def test_a_run_must_say_that_its_tests_ran(project: Project, at_least: str, resu
         assert check["reason"] == {
             "code": "too-few-ran",
             "text": "the clean run passed, but by its output 2 tests ran, and it must be 3 or more",
+            "details": None,
         }
 
 

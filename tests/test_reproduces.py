@@ -128,6 +128,7 @@ def test_old_code_that_nobody_notices_is_rejected(project: Project) -> None:
     assert check["reason"] == {
         "code": "mutation-not-noticed",
         "text": f"the mutated run passed (exit code 0): `{commit}` was not noticed",
+        "details": None,
     }
     assert project.read("src/greeting.txt") == FIXED
 

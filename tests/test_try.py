@@ -463,7 +463,7 @@ MOMENTS = {
     "after the first exchange": ("os.remove|staging-0|1", False),
     "before the entry goes": ("os.remove|entry.json|1", False),
     "after the entry is gone": ("os.remove|copy-0|2", True),
-    "in the runs": ("open|/logs/|1", True),
+    "in the runs": ("open|.log|1", True),
 }
 
 

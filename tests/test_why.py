@@ -102,6 +102,7 @@ def test_a_rejection_is_told_with_its_day_and_what_changed_since(rejected: Proje
     assert document["details"] == {
         "command_changed": False,
         "mutation_changed": False,
+        "keys_changed": [],
         "changed": [{"path": "src/greeting.txt"}],
         "added": [{"path": "src/more.txt"}],
         "removed": [],
