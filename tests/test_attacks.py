@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from project import HANG, until
+from roxy.core.fingerprint import fingerprint
+from roxy.core.model import Check
 
 if TYPE_CHECKING:
     from project import Project
@@ -101,3 +103,55 @@ def test_a_damaged_note_of_a_run_is_passed_over(verified: Project, content: str)
     (journal / "run.json").write_text(content)
     done = verified.roxy("gate")
     assert (done.code, done.err) == (0, "")
+
+
+@pytest.mark.rule("S36")
+def test_a_check_that_is_rejected_while_its_patch_is_made_anew_loses_its_entry(
+    project: Project,
+) -> None:
+    project.write("out", "1")
+    project.greet(f"{GREETS} && test -e out")
+    project.write(".gitignore", "out\n")
+    project.write("src/greeting.txt", "zero\none\nhello\nthree\n")
+    assert project.roxy("verify").code == 0
+    (project.root / "out").unlink()
+    done = project.roxy("refresh")
+    assert "rejected greeting/text: the clean run failed" in done.out
+    assert project.states() == {"greeting/text": "unverified"}
+
+
+@pytest.mark.rule("S34", "S41")
+def test_old_code_is_no_evidence_for_a_patch_of_the_same_bytes() -> None:
+    check = Check("a", "b", "run", ("*",), ("m.patch",))
+    old = check._replace(mutations=(), reproduces="0" * 40)
+    assert fingerprint(check, [b"same"], {}) != fingerprint(old, [b"same"], {})
+
+
+@pytest.mark.rule("S37", "S48")
+def test_a_number_of_any_length_in_hexadecimal_is_no_bug(project: Project) -> None:
+    project.greet()
+    project.write("roxy.lock", f"version = 0x{'f' * 5000}\n")
+    done = project.roxy("gate")
+    assert (done.code, "holds a number that is too long" in done.err) == (2, True)
+    assert project.roxy("verify", "--all").code == 0
+    text = project.read("roxy.toml").decode()
+    project.write("roxy.toml", text.replace("covers", f"at-least = 0x{'f' * 5000}\ncovers"))
+    assert "holds a number that is too long" in project.roxy("gate").err
+
+
+@pytest.mark.rule("S41")
+def test_a_pattern_that_takes_long_to_compile_is_refused(project: Project) -> None:
+    project.greet()
+    text = project.read("roxy.toml").decode()
+    long = "[a-z]" * 1000
+    project.write("roxy.toml", text.replace("covers", f"fails-with = '{long}'\ncovers"))
+    assert "is longer than 1,000 characters" in project.roxy("gate").err
+
+
+def test_init_reads_a_makefile_and_a_pyproject_made_to_hold_it_up(project: Project) -> None:
+    project.write("Makefile", "test " * 100_000 + "\n")
+    inner = "1"
+    for _ in range(40):
+        inner = "{" + ".".join("a" * 90) + f" = {inner}}}"
+    project.write("pyproject.toml", f"[dependency-groups]\nx = [{inner}]\n")
+    assert project.roxy("init").code == 0

@@ -26,6 +26,7 @@ def fingerprint(check: Check, patches: Sequence[bytes], digests: Mapping[bytes, 
 
 def fingerprint_of(check: Check, patches: Sequence[bytes], files: Iterable[bytes]) -> str:
     """Do the same with what `of_file` makes of each file, in byte order of their paths."""
+    broken_by = b"mutation" if check.reproduces is None else b"reproduces"
     return (
         PREFIX
         + hashlib.sha256(
@@ -33,7 +34,7 @@ def fingerprint_of(check: Check, patches: Sequence[bytes], files: Iterable[bytes
                 (
                     b"roxy fingerprint 1\n",
                     _field(b"run", check.run.encode()),
-                    *(_field(b"mutation", patch) for patch in patches),
+                    *(_field(broken_by, patch) for patch in patches),
                     *_terms(check),
                     *files,
                 )

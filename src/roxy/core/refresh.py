@@ -183,7 +183,10 @@ def _run(session: Session, patches: Sequence[Renewed], emit: Emit) -> list[Outco
 def _record(
     session: Session, lock: Lockfile, patches: Sequence[Renewed], outcomes: Sequence[Outcome]
 ) -> None:
-    """Record the evidence for patches that are in place now. What was rejected changes nothing."""
+    """Record the evidence for patches that are in place now.
+
+    A check that was run and rejected loses its entry (S36): the new patch does what the old one did.
+    """
     unwritten = {posixpath.normpath(one.path) for one in patches if not one.is_written and one.new}
     recorder = Recorder(session.tree, session.repository.state, lock.only(session.manifest.checks))
     proven = [
@@ -195,7 +198,10 @@ def _record(
     for one in proven:
         if one.fingerprint is not None:
             recorder.lock = recorder.lock.with_entry(one.check, one.fingerprint)
-    if proven:
+    for one in outcomes:
+        if one.result is Result.REJECTED and one.runs:
+            recorder.lock = recorder.lock.without(one.check)
+    if recorder.lock != lock:
         recorder.write()
 
 

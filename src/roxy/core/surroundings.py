@@ -44,9 +44,6 @@ _PYTHONS = (
 _NO_TEST = "no test specified"
 """What npm writes into a package.json that has no test."""
 _MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
-_TEST_TARGET = re.compile(
-    r"^(?:[^\s:#=]+[ \t]+)*test(?:[ \t]+[^\s:#=]+)*[ \t]*::?(?!=)", re.MULTILINE
-)
 _TEST_FILE = re.compile(
     r"(?:^|/)(?:test[^/]*\.py|[^/]*_test\.(?:py|go)|[^/]*\.(?:test|spec)\.[a-z]+)$"
 )
@@ -154,7 +151,7 @@ def _why_pytest(look: _Look) -> str | None:
         _within(project, "tool", "poetry"),
         _within(project, "tool", "uv", "dev-dependencies"),
     ]
-    if any(re.search(r"[\"']pytest\b", repr(one)) for one in wanted):
+    if any(_asks_for_pytest(one) for one in wanted):
         return "`pyproject.toml` asks for pytest"
     if look.has("pytest.ini"):
         return "there is a `pytest.ini`"
@@ -162,6 +159,20 @@ def _why_pytest(look: _Look) -> str | None:
         if look.has(name) and section in look.text(name):
             return f"`{name}` has settings of pytest"
     return None
+
+
+def _asks_for_pytest(value: object) -> bool:
+    """Say whether anything in some values of TOML is the name of pytest, with a version or not."""
+    left = [value]
+    while left:
+        one = left.pop()
+        if isinstance(one, dict):
+            left += [*one.keys(), *one.values()]
+        elif isinstance(one, list):
+            left += one
+        elif isinstance(one, str) and re.match(r"pytest\b", one):
+            return True
+    return False
 
 
 def _imports(look: _Look, name: str) -> set[str]:
@@ -191,8 +202,20 @@ def _go(look: _Look) -> Iterator[Command]:
 def _make(look: _Look) -> Iterator[Command]:
     # Make takes the first of these that is there.
     name = next((name for name in _MAKEFILES if look.has(name)), None)
-    if name is not None and _TEST_TARGET.search(look.text(name)):
+    if name is not None and any(map(_is_test_target, look.text(name).splitlines())):
         yield Command("make test", f"`{name}` has a target `test`", look.covers(_ANY))
+
+
+def _is_test_target(line: str) -> bool:
+    """Say whether a line of a makefile begins the rule of a target `test`."""
+    targets, colon, rest = line.partition(":")
+    is_rule = bool(colon) and not rest.lstrip(":").startswith("=")
+    return (
+        is_rule
+        and not line[:1].isspace()
+        and not set("#=") & set(targets)
+        and ("test" in targets.split())
+    )
 
 
 def _parsed_json(text: str) -> Any:

@@ -14,6 +14,8 @@ A_DURATION = "write a number above 0 and its unit: `90s`, `10m`, `1.5h`"
 A_LITERAL = "between single quotes a backslash stands for itself, as `re` needs it"
 
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?) *([smh])")
+_LONGEST = 1_000
+"""Characters of a pattern: compiling takes time by its length, and `gate` does it each time."""
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
 
 
@@ -31,6 +33,8 @@ def compiled(pattern: str) -> re.Pattern[str]:
 
     Raises `ValueError`, whose text goes on after the pattern's name.
     """
+    if len(pattern) > _LONGEST:
+        raise ValueError(f"is longer than {_LONGEST:,} characters")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about what may mean something else one day

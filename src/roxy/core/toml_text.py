@@ -57,6 +57,8 @@ class Place(NamedTuple):
     column: int
 
 
+_BITS = 64
+"""Of a number, more than TOML promises to hold."""
 _ENDLESS_KEY = re.compile(
     r"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){100}"""
 )
@@ -118,13 +120,29 @@ def parse(text: str) -> dict[str, Any]:
     if _ENDLESS_KEY.search(text):
         raise TomlError("holds a key with too many dots")
     try:
-        return tomllib.loads(text)
+        values = tomllib.loads(text)
     except RecursionError as error:
         raise TomlError("is nested too deeply") from error
     except tomllib.TOMLDecodeError as error:
         raise _translated(str(error), text) from error
     except ValueError as error:  # a number with thousands of digits
         raise TomlError("holds a number that is too long") from error
+    if _has_long_number(values):  # in hexadecimal, say, which the parser takes at any length
+        raise TomlError("holds a number that is too long")
+    return values
+
+
+def _has_long_number(value: object) -> bool:
+    left = [value]
+    while left:
+        one = left.pop()
+        if isinstance(one, dict):
+            left += one.values()
+        elif isinstance(one, list):
+            left += one
+        elif isinstance(one, int) and one.bit_length() > _BITS:
+            return True
+    return False
 
 
 def _translated(message: str, text: str) -> TomlError:
