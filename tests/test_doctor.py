@@ -225,6 +225,20 @@ def test_what_is_kept_and_what_never_ended_is_listed(sound: Project) -> None:
     )
 
 
+@pytest.mark.rule("S39")
+def test_a_try_that_never_ended_is_told_until_a_later_one_of_its_check_ends(
+    verified: Project,
+) -> None:
+    folder = verified.state / "receipts"
+    for check, year in (("greeting/text", 2020), ("greeting/text", 2099), ("other/check", 2020)):
+        note = folder / f"started-{year}0101T000000.000000Z-{len(check)}.json"
+        note.write_text(json.dumps({"check": check, "time": f"{year}-01-01T00:00:00Z"}))
+    told = verified.roxy("doctor").out
+    assert "`greeting/text`, begun at 2099" in told
+    assert "`other/check`, begun at 2020" in told
+    assert "`greeting/text`, begun at 2020" not in told
+
+
 def test_a_damaged_receipt_and_an_entry_without_one_are_told(verified: Project) -> None:
     assert examined(verified) == {}
     (receipt,) = (verified.state / "receipts").iterdir()

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import math
 import os
 import re
+import signal
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from handshake import until_there
 from roxy import __version__
+from roxy.core.errors import DiskError, RestoreError
+from roxy.core.events import RunStarted
 from roxy.core.model import Check
-from roxy.core.receipts import past_seconds
+from roxy.core.outcome import Phase
+from roxy.core.receipts import ReceiptKeeper, past_seconds
 from roxy.core.tries import Archive, check_digits
 
 if TYPE_CHECKING:
@@ -244,6 +249,33 @@ def test_the_note_stays_when_verify_is_killed(project: Project, tmp_path: Path) 
     kept, started = names(project)
     assert started == name
     assert json.loads((folder_of(project) / kept).read_bytes())["previous"] is None
+
+
+@pytest.mark.rule("S32", "S39")
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_verify_that_a_signal_ended_did_not_die_and_leaves_no_note(
+    project: Project, signum: signal.Signals
+) -> None:
+    project.greet(f"ls .git/roxy/receipts >seen; kill -{signum.name[3:]} $PPID; sleep 86400")
+    assert project.roxy("verify").code == 128 + signum
+    assert project.read("seen").startswith(b"started-")
+    assert names(project) == []
+    doctor = project.roxy("doctor").out
+    assert "never ended" not in doctor
+    assert project.roxy("history").out == "no try yet\n"
+
+
+@pytest.mark.rule("S33", "S39")
+def test_the_note_stays_when_files_could_not_be_put_back(tmp_path: Path) -> None:
+    def start(error: Exception) -> list[str]:
+        keeper = ReceiptKeeper(tmp_path, lambda _: [b""], None, False, "1")
+        with contextlib.suppress(type(error)), keeper:
+            keeper(RunStarted(CHECK, Phase.CLEAN, 1, 3))
+            raise error
+        return os.listdir(tmp_path / "receipts")
+
+    assert start(DiskError("full")) == []
+    assert len(start(RestoreError("stuck"))) == 1
 
 
 # ------------------------------------------------------------------- what is believed of them

@@ -10,7 +10,7 @@ from roxy.core.status import name_files
 from roxy.core.tries import Archive
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
     from roxy.core.lockfile import Lockfile
@@ -37,9 +37,11 @@ def look_at_state(state: Path) -> Iterator[Finding]:
             "report them, then remove the folder",
         )
     archive = Archive(state)
-    yield from _started(archive)
+    ended: dict[str, str] = {}
     for name in archive.names:
-        archive.read(name)
+        if one := archive.read(name):
+            ended.setdefault(one.id, name.stamp)  # the newest comes first
+    yield from _started(archive, ended)
     if damaged := sorted(archive.damaged):
         yield Finding(
             Severity.WARNING,
@@ -71,8 +73,11 @@ def look_at_entries(state: Path, checks: Iterable[Check], lock: Lockfile) -> Ite
         )
 
 
-def _started(archive: Archive) -> Iterator[Finding]:
+def _started(archive: Archive, ended: Mapping[str, str]) -> Iterator[Finding]:
+    """Give the tries that died, unless a later one of their check, see `ended`, came to an end."""
     for one in archive.cut_short:
+        if ended.get(one.id, "") > one.stamp:
+            continue
         yield Finding(
             Severity.WARNING,
             "never-ended",

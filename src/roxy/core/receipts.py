@@ -10,9 +10,11 @@ import hashlib
 import json
 import os
 import time
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Self
 
 from roxy.core import files
+from roxy.core.errors import DiskError, RestoreError
 from roxy.core.events import CheckFinished, RunStarted
 from roxy.core.model import Result
 from roxy.core.status import optional_keys
@@ -36,7 +38,8 @@ class ReceiptKeeper:
     """Listens to a verify and writes a receipt for each try.
 
     A note `started-*` lies beside them from before the first run until the receipt is there, so a
-    verify that died is visible.
+    verify that died is visible. Leaving it as a context removes the note of a try that roxy ended
+    itself: that one did not die. Where files could not be put back, it stays.
     """
 
     def __init__(
@@ -53,6 +56,14 @@ class ReceiptKeeper:
         self._previous = next((name.sha256 for name in Archive(state).names), None)
         self._started: Path | None = None
         files.make_folder(self._folder)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        if not isinstance(error, RestoreError):
+            with suppress(DiskError):  # what ended the try is the news
+                self._remove_note()
 
     def __call__(self, event: Event) -> None:
         """Take note of one event. Raises `DiskError`."""
@@ -74,6 +85,9 @@ class ReceiptKeeper:
         name = file_name(stamp(now), outcome.check.id, outcome.fingerprint, sha256)
         files.write(self._folder / name, data)
         self._previous = sha256
+        self._remove_note()
+
+    def _remove_note(self) -> None:
         if self._started is not None:
             files.remove(self._started)
             self._started = None

@@ -320,6 +320,8 @@ def try_all(
             listener(event)
 
     with ExitStack() as stack:
+        for keeper in keepers:
+            stack.enter_context(keeper)  # the first, so left when all is put back
         place = Workspace(session, tell)
         stack.callback(place.close)
         refuse_unreadable(manifest, jobs, place)
