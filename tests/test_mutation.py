@@ -141,6 +141,9 @@ def test_unreadable_quotes_git(tmp_path: Path) -> None:
         assert lab.scratch.unreadable(damaged), damaged
         assert lab.scratch.unreadable(damaged) != ""
     assert lab.scratch.touched(b"garbage\n") == ()
+    for without in (b"", b"garbage\n", b"Subject: a mail\n\nwith no diff\n"):
+        assert lab.scratch.unreadable(without) == "it holds no patch"
+    assert "only garbage" in (lab.scratch.unreadable(header) or "")
     assert "corrupt patch" in (lab.scratch.unreadable(patch[:-9]) or "")
 
 

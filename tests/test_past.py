@@ -271,7 +271,7 @@ def test_show_tells_all_about_a_check(verified: Project, roxy: Roxy) -> None:
             None,
             "`mutations/it.patch` does not fit: its lines are not in `src/greeting.txt` any more",
         ),
-        ("rubbish\n", "git cannot read `mutations/it.patch`: error: No valid patches in input"),
+        ("rubbish\n", "git cannot read `mutations/it.patch`: it holds no patch;"),
     ],
 )
 def test_show_tells_why_a_mutation_does_not_fit(

@@ -36,6 +36,9 @@ _APPLY = ("apply", "--unidiff-zero", "--whitespace=nowarn")
 _SUMMARY = ("apply", "--numstat", "-z")
 _SHA1_DIGITS = 40
 _END = b"diff --git a/%(name)b b/%(name)b\n--- a/%(name)b\n+++ b/%(name)b\n@@ -1 +1 @@\n-\n+.\n"
+_HOLDS_NONE = ("error: No valid patches in input", "error: unrecognized input")
+"""How git, newer and older, says that nothing in a file is a patch. The newer words name an option
+of git's that roxy has no use for."""
 _PLAIN = re.compile(rb"(?:[A-Za-z0-9_+-][A-Za-z0-9_+.-]*/)*[A-Za-z0-9_+-][A-Za-z0-9_+.-]*")
 """Names that git takes for safe on every system, without being asked."""
 
@@ -51,9 +54,13 @@ class Summary:
 
 
 def unreadable(desk: Desk, patch: bytes) -> str | None:
-    """Return what git complains of when it cannot read a patch at all (S19), else None."""
+    """Return why git cannot read a patch at all, mostly in its words (S19), else None."""
     answer = desk.git.call(["apply", "--numstat", "--check"], desk.empty_tree, stdin=patch)
-    return answer.complaint or "it gave no reason" if answer.code == 128 else None  # noqa: PLR2004
+    if answer.code != 128:  # noqa: PLR2004
+        return None
+    if answer.complaint.startswith(_HOLDS_NONE):
+        return "it holds no patch"
+    return answer.complaint or "it gave no reason"
 
 
 def is_plain(summary: Sequence[Summary] | None) -> bool:
