@@ -142,6 +142,13 @@ def test_help_names_the_commands_and_the_exit_codes(words: list[str]) -> None:
 
 
 @pytest.mark.rule("S44")
+@pytest.mark.parametrize("command", ["status", "show", "schema"])
+def test_the_help_of_verbose_promises_no_runs_where_none_are(command: str) -> None:
+    text = " ".join(call(command, "--help").stdout.decode().split())
+    assert "Tell more: what the runs print, names of files, patches that no longer fit." in text
+
+
+@pytest.mark.rule("S44")
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_of_each_command_shows_examples_exit_codes_and_every_shared_option(
     command: str,

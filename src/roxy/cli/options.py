@@ -74,7 +74,12 @@ _OPTIONS = (
         help="Wait this long for another roxy in this working tree; otherwise do not wait.",
     ),
     _shared("--json", is_flag=True, help="Print one JSON document instead of lines."),
-    _shared("-v", "--verbose", is_flag=True, help="Stream what the runs print to standard error."),
+    _shared(
+        "-v",
+        "--verbose",
+        is_flag=True,
+        help="Tell more: what the runs print, names of files, patches that no longer fit.",
+    ),
     _shared("-q", "--quiet", is_flag=True, help="Print only what is not verified."),
     _shared(
         "--color",
