@@ -140,6 +140,26 @@ def test_a_lost_entry_of_roxy_lock_is_told_from_receipts_or_from_head(verified: 
     assert reason(verified).code == "entry-gone"
 
 
+@pytest.mark.rule("S36", "S39")
+def test_evidence_for_this_very_code_is_told_before_a_later_rejection_of_other_bytes(
+    verified: Project,
+) -> None:
+    files = {name: verified.read(name) for name in ("src/greeting.txt", "roxy.toml")}
+    (proof,) = receipts(verified)
+    reject(verified)
+    assert reason(verified).code == "rejected"
+    for name, data in files.items():
+        verified.write(name, data)
+    found = reason(verified)
+    assert standing(verified)[0] is State.UNVERIFIED
+    assert found.text == (
+        "proven today, but `roxy.lock` has no entry for it; `roxy verify` makes it again"
+    )
+    assert (found.code, found.details.receipt) == ("entry-gone", proof.name)
+    rewrite(proof, result="rejected")
+    assert reason(verified).text.startswith("rejected today, the mutation was not noticed; since")
+
+
 @pytest.mark.rule("S39", "S48")
 def test_a_receipt_cannot_say_more_than_that_a_try_was_bad(rejected: Project) -> None:
     (path,) = receipts(rejected)

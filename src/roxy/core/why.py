@@ -122,14 +122,19 @@ class Why:
                 f"its last try was cut short {when.day(one.time, self._now)}",
                 Details(receipt=one.file, time=one.time),
             )
+        hint = ""
+        if one.fingerprint != standing.fingerprint:
+            older = self._archive.evidence(standing.check, standing.fingerprint)
+            if older is not None and not _is_bad(older):
+                one, hint = older, "; `roxy verify` makes it again"
         details = compare(one.basis, self._basis(standing.check))
         details = details._replace(receipt=one.name.file, time=one.time)
         since = in_words(details)
         if _is_bad(one):
             code, text = one.result, self._how_it_ended(one)
         else:
-            code = "entry-gone"
-            text = f"proven {when.day(one.time, self._now)}, but `roxy.lock` has no entry for it"
+            code, day = "entry-gone", when.day(one.time, self._now)
+            text = f"proven {day}, but `roxy.lock` has no entry for it{hint}"
         return Reason(code, f"{text}; since then {since}" if since else text, details)
 
     def _of_untried(self, checks: Sequence[Check]) -> dict[str, Reason]:
