@@ -210,7 +210,8 @@ def test_ctrl_c_leaves_a_clean_terminal(project: Project, held: Path, terminal: 
         terminal.until(lambda: roxy.poll() is not None)
         assert roxy.returncode == 130
     assert terminal.show() == (
-        "nothing was finished; 1 still unverified\ninterrupted by SIGINT; 1 check was not reached\n"
+        "nothing was finished; 1 still unverified\n"
+        "interrupted by SIGINT in `greeting/text`, run 1 of 3\n"
     )
 
 

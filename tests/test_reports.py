@@ -357,19 +357,33 @@ def test_verify_says_that_there_is_nothing_to_do(count: int, *, named: bool, why
 
 @pytest.mark.rule("S32")
 @pytest.mark.parametrize(
-    ("signum", "unreached", "text"),
+    ("signum", "unreached", "at_work", "text"),
     [
-        (2, 3, "interrupted by SIGINT; 3 checks were not reached\n"),
-        (15, 1, "interrupted by SIGTERM; 1 check was not reached\n"),
-        (1, 0, "interrupted by SIGHUP; 0 checks were not reached\n"),
-        (2, None, "interrupted by SIGINT\n"),
-        (250, None, "interrupted by signal 250\n"),
+        (2, 3, None, "interrupted by SIGINT; 3 checks were not reached\n"),
+        (15, 1, None, "interrupted by SIGTERM; 1 check was not reached\n"),
+        (1, 0, None, "interrupted by SIGHUP; 0 checks were not reached\n"),
+        (2, None, None, "interrupted by SIGINT\n"),
+        (250, None, None, "interrupted by signal 250\n"),
+        (
+            *(2, 2, human.AtWork("a/b", 2, 3)),
+            "interrupted by SIGINT in `a/b`, run 2 of 3; 2 checks were not reached\n",
+        ),
+        (2, 1, human.AtWork("a/b"), "interrupted by SIGINT in `a/b`; 1 check was not reached\n"),
+        (2, 0, human.AtWork("a/\x1b", 1, 3), "interrupted by SIGINT in `a/\\u001b`, run 1 of 3\n"),
     ],
 )
-def test_an_interruption_names_the_signal_and_what_was_not_reached(
-    signum: int, unreached: int | None, text: str
+def test_an_interruption_names_the_signal_what_it_cut_off_and_what_was_not_reached(
+    signum: int, unreached: int | None, at_work: human.AtWork | None, text: str
 ) -> None:
-    assert human.interruption(signum, unreached) == text
+    assert human.interruption(signum, unreached, at_work) == text
+
+
+@pytest.mark.rule("S32", "S45")
+def test_an_interrupted_verify_of_all_calls_nothing_verified_that_it_did_not_try() -> None:
+    report = a_report(an_entry(WEB), an_entry(IOS, State.STALE), interrupted=2)
+    for everything, left in ((False, "1 already verified, 1 still stale"), (True, "1 still stale")):
+        text = human.closing(report, named=False, quiet=False, everything=everything)
+        assert text == f"nothing was finished; {left}\n"
 
 
 @pytest.mark.rule("S48")

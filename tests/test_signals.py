@@ -149,7 +149,10 @@ def test_a_signal_keeps_the_evidence_of_a_check_that_was_not_finished(stage: Sta
     with stage.verify("--all", at=MUTATED) as roxy:
         until_there(stage.reached)
         roxy.send_signal(signal.SIGINT)
-        assert ended(roxy).code == 130
+        done = ended(roxy)
+    assert done.code == 130
+    assert done.out == "verified first/text\n1 verified\n"
+    assert done.err == "interrupted by SIGINT in `second/text`, run 2 of 3\n"
     stage.assert_put_back()
     assert stage.lock() == lock
 

@@ -11,6 +11,8 @@ from roxy.core.events import (
     EditsKept,
     PatchShown,
     Remarked,
+    RunFinished,
+    RunStarted,
 )
 from roxy.core.log import last_lines
 from roxy.core.session import describe_copy, describe_kept
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Announcer:
-    """Prints results and warnings as they come, and counts what was not reached."""
+    """Prints results and warnings as they come, and notes what an interruption would cut off."""
 
     def __init__(self, invocation: Invocation) -> None:
         self._streams = invocation.streams
@@ -31,13 +33,18 @@ class Announcer:
         self._colors_out = invocation.wants_color(self._streams.out)
         self._colors_err = invocation.wants_color(self._streams.err)
         self.unreached: int | None = None
-        """Checks that are still without a result; None before the first one starts."""
+        """Checks that were not begun yet; None before the first one starts."""
+        self.at_work: human.AtWork | None = None
+        """What goes on, between the start and the end of a check."""
 
     def hear(self, event: Event) -> None:
         """Take the next event of a verify."""
         match event:
             case CheckStarted():
-                self.unreached = event.total - event.number + 1
+                self.unreached = event.total - event.number
+                self.at_work = human.AtWork(event.check.id)
+            case RunStarted() | RunFinished():
+                self.at_work = _at_work(event)
             case Remarked():
                 self._warn(event.text)
             case EditKept():
@@ -49,8 +56,7 @@ class Announcer:
                 if not (self._settings.json or self._settings.quiet):
                     self._streams.out.write(patches.shown(event, color=self._colors_out))
             case CheckFinished():
-                if self.unreached is not None:
-                    self.unreached -= 1
+                self.at_work = None
                 self._announce(event.outcome)
             case _:
                 pass
@@ -67,3 +73,9 @@ class Announcer:
         self._streams.out.write(
             human.ended(outcome, lines, quiet=self._settings.quiet, color=self._colors_out)
         )
+
+
+def _at_work(event: RunStarted | RunFinished) -> human.AtWork:
+    if isinstance(event, RunStarted):
+        return human.AtWork(event.check.id, event.number, event.total)
+    return human.AtWork(event.check.id)

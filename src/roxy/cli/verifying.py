@@ -39,7 +39,7 @@ def answer(
         if interruption.report is None:
             raise
         report = interruption.report
-    _conclude(invocation, report, announcer.unreached, named=bool(names))
+    _conclude(invocation, report, announcer, named=bool(names), everything=everything)
     return exit_codes.of_verify(report)
 
 
@@ -88,13 +88,15 @@ def _draws(invocation: Invocation) -> bool:
 
 
 def _conclude(
-    invocation: Invocation, report: Report, unreached: int | None, *, named: bool
+    invocation: Invocation, report: Report, announcer: Announcer, *, named: bool, everything: bool
 ) -> None:
     settings = invocation.settings
     invocation.streams.out.write(
         json.document(report)
         if settings.json
-        else human.closing(report, named=named, quiet=settings.quiet)
+        else human.closing(report, named=named, quiet=settings.quiet, everything=everything)
     )
     if report.interrupted is not None:
-        invocation.streams.err.write(human.interruption(report.interrupted, unreached))
+        invocation.streams.err.write(
+            human.interruption(report.interrupted, announcer.unreached, announcer.at_work)
+        )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from roxy.core.model import Result, State
 from roxy.reports.text import decoded, path_text, printable, printable_output
@@ -81,14 +81,15 @@ def said(word: str, text: str, *, color: bool) -> str:
     return f"{_word(word, color=color)}: {printable(text)}\n"
 
 
-def closing(report: Report, *, named: bool, quiet: bool) -> str:
+def closing(report: Report, *, named: bool, quiet: bool, everything: bool = False) -> str:
     """Return what `verify` prints after the last check: how the lock differs, and a count.
 
-    `named` says that the report is about some checks only; with `quiet` there is no count.
+    `named` says that the report is about some checks only; with `quiet` there is no count. With
+    `everything` no check counts as verified that was not tried.
     """
     lines = [f"roxy.lock: {printable(line)}" for line in report.lock_differences or ()]
     if not quiet:
-        lines.append(_result_count(report, named=named))
+        lines.append(_result_count(report, named=named, everything=everything))
     return _text(lines)
 
 
@@ -112,13 +113,29 @@ def remark(text: str) -> str:
     return f"{printable(text)}\n"
 
 
-def interruption(signum: int, unreached: int | None) -> str:
-    """Return how `verify` says that a signal ended it; `unreached` is None when not known."""
-    name = signal_name(signum)
-    if unreached is None:
-        return f"interrupted by {name}\n"
-    were = "was" if unreached == 1 else "were"
-    return f"interrupted by {name}; {_checks(unreached)} {were} not reached\n"
+class AtWork(NamedTuple):
+    """The check, and if one was going on the run, at which a signal came."""
+
+    check: str
+    run: int | None = None
+    runs: int | None = None
+    """How many the check has."""
+
+
+def interruption(signum: int, unreached: int | None, at_work: AtWork | None = None) -> str:
+    """Return how `verify` says that a signal ended it; `unreached` is None when not known.
+
+    The check of `at_work` was reached.
+    """
+    text = f"interrupted by {signal_name(signum)}"
+    if at_work is not None:
+        text += f" in `{printable(at_work.check)}`"
+        if at_work.run is not None:
+            text += f", run {at_work.run} of {at_work.runs}"
+    if unreached or (unreached == 0 and at_work is None):
+        were = "was" if unreached == 1 else "were"
+        text += f"; {_checks(unreached)} {were} not reached"
+    return f"{text}\n"
 
 
 def signal_name(signum: int) -> str:
@@ -170,7 +187,7 @@ def _state_count(entries: Sequence[Entry]) -> str:
     return f"{_checks(len(states))}: {_listed(_counted(State, states))}"
 
 
-def _result_count(report: Report, *, named: bool) -> str:
+def _result_count(report: Report, *, named: bool, everything: bool) -> str:
     tried = [entry.outcome.result for entry in report.entries if entry.outcome is not None]
     rest = [entry.state for entry in report.entries if entry.outcome is None]
     if not tried and report.interrupted is None and all(state is State.VERIFIED for state in rest):
@@ -178,6 +195,7 @@ def _result_count(report: Report, *, named: bool) -> str:
     left = ", ".join(
         f"{count} {'already' if state is State.VERIFIED else 'still'} {state}"
         for state, count in _counted(State, rest)
+        if not (everything and state is State.VERIFIED)
     )
     done = _listed(_counted(Result, tried)) or "nothing was finished"
     return f"{done}; {left}" if left else done
