@@ -20,6 +20,7 @@ from roxy.core.initiation import Did, Initiation, begin
 from roxy.core.interrupts import Interrupts
 from roxy.core.starter import AGENTS, BEGIN, END
 from roxy.core.working_tree import Tree
+from roxy.reports.init import NEXT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -78,12 +79,33 @@ def test_the_second_init_changes_nothing_and_says_what_is_there(project: Project
     done = project.roxy("init")
     assert done.code == 0
     assert done.out.splitlines() == [
+        "left `roxy.schema.json` as it is: it is there already",
         "left `roxy.toml` as it is: it is there already",
         "left `mutations` as it is: it is there already",
         "left `AGENTS.md` as it is: it is there already",
         "next: `roxy status`",
     ]
     assert project.snapshot() == before
+
+
+def test_a_later_init_brings_the_schema_back_and_leaves_an_edited_one(project: Project) -> None:
+    first = init(project)
+    last = project.roxy("init").out
+    schema = project.root / "roxy.schema.json"
+    data = schema.read_bytes()
+    schema.unlink()
+    assert did(init(project))["roxy.schema.json"] is Did.WROTE
+    assert schema.read_bytes() == data
+    schema.write_text("mine")
+    assert did(init(project))["roxy.schema.json"] is Did.FOUND
+    assert schema.read_text() == "mine"
+    assert last.endswith("next: `roxy status`\n")
+    assert {os.fsdecode(part.path).partition("/")[0] for part in first.parts} <= {
+        name.strip("/") for name in NEXT[-1].split("`")
+    }
+    told = project.roxy("init", "--help").out
+    assert "roxy.schema.json" in told
+    assert "mutations/README.md" in told
 
 
 def test_the_first_line_leads_editors_to_the_schema_without_a_network(project: Project) -> None:
@@ -167,7 +189,6 @@ def test_whatever_is_called_roxy_toml_stays(project: Project, kind: str) -> None
     assert did(init(project))["roxy.toml"] is Did.FOUND
     assert project.snapshot()["roxy.toml"] == before
     assert not (project.root.parent / "outside.toml").exists()
-    assert not (project.root / "roxy.schema.json").exists()
 
 
 @pytest.mark.parametrize(

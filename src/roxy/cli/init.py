@@ -11,10 +11,12 @@ from roxy.cli.options import shared_options
 if TYPE_CHECKING:
     from roxy.cli.invocation import Invocation
 
-_HELP = """Start a roxy.toml, mutations/ and a paragraph in AGENTS.md.
+_HELP = """Start a roxy.toml with all that belongs to it.
 
-What is there already stays as it is; only the paragraph is added, once, to an AGENTS.md that lacks
-it. The new roxy.toml claims nothing. Its example names commands and folders that were found here.
+That is roxy.schema.json, by which editors check it, the folder mutations/ with mutations/README.md,
+and a paragraph in AGENTS.md. Whatever of these is missing is written, also later; what is there
+stays as it is, and only the paragraph is added, once, to an AGENTS.md that lacks it. The new
+roxy.toml claims nothing. Its example names commands and folders that were found here.
 
 \b
 Examples:

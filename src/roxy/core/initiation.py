@@ -60,11 +60,12 @@ class Initiation(NamedTuple):
 def begin(repository: Repository, tree: Tree, interrupts: Interrupts) -> Initiation:
     """Write what is missing and nothing else. Raises `GitError`, and `Interrupted` before that."""
     commands: tuple[Command, ...] = ()
-    parts = []
-    if tree.look(MANIFEST) is None:
+    is_new = tree.look(MANIFEST) is None
+    if is_new:
         with interrupts.breakable():
             commands = find_commands(tree, repository.files([b""]))
-        parts.append(_create(tree, starter.SCHEMA_FILE.encode(), _schema()))
+    parts = [_create(tree, starter.SCHEMA_FILE.encode(), _schema())]
+    if is_new:
         parts.append(_create(tree, MANIFEST, starter.manifest(commands).encode()))
     else:
         parts.append(Part(MANIFEST, Did.FOUND))

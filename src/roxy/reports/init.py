@@ -16,7 +16,10 @@ SCHEMA = "roxy.init/1"
 NEXT = (
     f"commit, break one rule in one file, `git diff FILE > {MUTATION}`, `git apply -R {MUTATION}`",
     "take the `# ` off the example in `roxy.toml`, and write down what is true",
-    "`roxy verify`, then commit `roxy.toml`, `roxy.lock` and `mutations/`",
+    (
+        "`roxy verify`, then commit"
+        " `roxy.toml`, `roxy.schema.json`, `roxy.lock`, `mutations/` and `AGENTS.md`"
+    ),
 )
 """What to do after a start, in order."""
 
