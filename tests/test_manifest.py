@@ -199,8 +199,10 @@ def test_a_fault_within_a_value_has_the_place_of_the_part(
 @pytest.mark.rule("S9", "S10")
 @pytest.mark.parametrize("key", ["run", "covers", "mutation"])
 def test_a_missing_key_is_told_at_its_table(key: str) -> None:
+    from_an_edit = "`roxy try NAME --edits --save FILE` writes one from an edit"
+    hint = from_an_edit if key == "mutation" else None
     assert faults(a_check("", without=[key])) == (
-        Fault(f"`{key}` is missing", "roxy.toml:1:18, check `x/y`"),
+        Fault(f"`{key}` is missing", "roxy.toml:1:18, check `x/y`", hint),
     )
 
 

@@ -552,3 +552,68 @@ def test_only_the_characters_of_the_value_change(text: str, expected: str, mark:
 def test_a_key_that_cannot_be_found_is_an_error() -> None:
     with pytest.raises(ConfigError):
         point(b"[claims.a.checks.c]\nmutation = 'x'", KEY, "y")
+
+
+ADDED = [
+    (
+        "[claims.a.checks.b]\ncovers = [ # which\n  'x',\n] # all\n\n# c\n[claims.a.checks.c]\n",
+        "] # all\n",
+        '] # all\nmutation = "n/ü"\n',
+    ),
+    ("[claims.a.checks.b]\r\n\tcovers = 1", "covers = 1", 'covers = 1\r\n\tmutation = "n/ü"'),
+    (
+        "claims.'a'.checks.\"b\".covers = 1\nclaims.a.description = 'x'",
+        "covers = 1\n",
+        'covers = 1\nclaims.\'a\'.checks."b".mutation = "n/ü"\n',
+    ),
+    (
+        "[claims]\na = { checks = { b = { covers = ['x'], run = 1 } } } # it\n",
+        "['x']",
+        "['x'], mutation = \"n/ü\"",
+    ),
+    (
+        "claims = { a.checks.b.run = 1, a.checks.b.covers = ['x'] }\n",
+        "['x']",
+        "['x'], a.checks.b.mutation = \"n/ü\"",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "old", "new"), ADDED)
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"], ids=["", "BOM"])
+def test_a_key_that_is_not_there_yet_comes_behind_covers(
+    text: str, old: str, new: str, mark: bytes
+) -> None:
+    assert point(mark + text.encode(), KEY, "n/ü") == mark + text.replace(old, new).encode()
+
+
+def test_a_check_that_reproduces_a_commit_gets_no_mutation_beside_it() -> None:
+    with pytest.raises(ConfigError, match="does not say where"):
+        point(b"[claims.a.checks.b]\ncovers = 1\nreproduces = 'x'", KEY, "y")
+
+
+@pytest.mark.parametrize("lacks", ["key", "file", "file elsewhere"])
+def test_the_first_mutation_of_a_check_comes_from_an_edit(project: Project, lacks: str) -> None:
+    project.greet()
+    whole = project.read("roxy.toml").decode()
+    text = whole if "file" in lacks else re.sub(r"(?m)^mutation = .*\n", "", whole)
+    (project.root / "mutations/it.patch").unlink()
+    other = whole.replace('claims."greeting"', "claims.other").replace("it.patch", "gone.patch")
+    project.write("roxy.toml", f"{text}\n# the other one\n{other}")
+    project.git("add", "--all")
+    edit(project)
+    fault = "`mutation` is missing" if lacks == "key" else "patch `mutations/it.patch` does not"
+    done = project.roxy("status")
+    assert (done.code, fault in done.err) == (2, True), done
+    assert "hint: `roxy try NAME --edits --save FILE` writes one from an edit\n" in done.err
+    new = "mutations/new.patch" if lacks == "file elsewhere" else "mutations/it.patch"
+    done = project.roxy("try", "greeting", "--edits", "--save", new)
+    assert done.code == 0, done
+    assert ("which roxy.toml names now" in done.out) == (lacks != "file")
+    after = project.read("roxy.toml").decode()
+    assert sorted(after.split("\n")) == sorted(
+        f"{whole.replace('mutations/it.patch', new)}\n# the other one\n{other}".split("\n")
+    )
+    assert after.endswith(f"\n# the other one\n{other}")
+    project.write("mutations/gone.patch", project.read(new))
+    assert project.roxy("verify", "greeting").code == 0

@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import os
 import posixpath
+import re
 import stat
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,9 +26,13 @@ if TYPE_CHECKING:
     from roxy.core.events import Emit
     from roxy.core.model import Check
     from roxy.core.session import Session
-    from roxy.core.toml_outline import Key
+    from roxy.core.toml_outline import Key, Outline
 
 _BOM = b"\xef\xbb\xbf"
+_DOTTED = re.compile(
+    r"""(?:(?:[A-Za-z0-9_-]++|"(?:\\.|[^"\\\n])*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+)*+\Z"""
+)
+"""What stands before the last name of a key on its line, from the first name on."""
 _BY_HAND = "let `mutation` in roxy.toml name the patch by hand"
 
 
@@ -39,7 +45,7 @@ class Destination:
     old: Content | None
     """What it held then."""
     key: Key | None
-    """The value of roxy.toml that has to name it; None when it does already."""
+    """The value of roxy.toml that has to name it, there or not; None when it does already."""
 
 
 def find_destination(
@@ -168,17 +174,48 @@ def point(data: bytes, key: Key, path: str) -> bytes:
         text = toml_text.decode(data)
         before = toml_text.parse(text)
         found = outline(text)
-        span = found.value((*key, 0)) or found.value(key)
-        if span is None:
-            raise ConfigError("roxy.toml does not say where the mutation is", hint=_BY_HAND)
-        start, end = (_raw_offset(data, text, offset) for offset in span)
-        new = data[:start] + _quoted(path, like=data[start:end]) + data[end:]
-        after = toml_text.parse(toml_text.decode(new))
     except TomlError as error:
         raise ConfigError(f"`roxy.toml` {error}", hint=_BY_HAND) from error
-    if after != _with(before, key, path):
-        raise ConfigError("roxy.toml cannot be edited without changing more", hint=_BY_HAND)
-    return new
+    span = found.value((*key, 0)) or found.value(key)
+    if span is not None:
+        start, end = (_raw_offset(data, text, offset) for offset in span)
+        forms = [data[:start] + _quoted(path, like=data[start:end]) + data[end:]]
+    elif found.value((*key[:-1], "covers")) is not None and not _reproduces(before, key):
+        forms = _with_one_more(data, found, key, path)
+    else:
+        raise ConfigError("roxy.toml does not say where the mutation is", hint=_BY_HAND)
+    for new in forms:
+        with suppress(TomlError):
+            if toml_text.parse(toml_text.decode(new)) == _with(before, key, path):
+                return new
+    raise ConfigError("roxy.toml cannot be edited without changing more", hint=_BY_HAND)
+
+
+def _reproduces(document: dict[str, Any], key: Key) -> bool:
+    for name in key[:-1]:
+        document = document[str(name)]
+    return "reproduces" in document
+
+
+def _with_one_more(data: bytes, found: Outline, key: Key, path: str) -> list[bytes]:
+    """Return what the file may be with a new key behind `covers`: on a line of its own, or inline.
+
+    Only one of them means what it should; which, its values tell.
+    """
+    covers = (*key[:-1], "covers")
+    text, span, place = found.text, found.value(covers), found.place(covers)
+    if span is None or place is None:
+        return []
+    before = text.split("\n")[place.line - 1][: place.column - 1]
+    pair = f"{key[-1]} = ".encode() + _quoted(path, like=b"")
+    line_end = text.find("\n", span[1])
+    at = _raw_offset(data, text, len(text) if line_end < 0 else line_end)
+    newline = b"\r\n" if b"\r\n" in data else b"\n"
+    own_line = data[:at] + newline + before.encode() + pair + data[at:]
+    dotted = _DOTTED.search(before)
+    at = _raw_offset(data, text, span[1])
+    inline = b", " + (dotted[0] if dotted else "").encode() + pair
+    return [own_line, data[:at] + inline + data[at:]]
 
 
 def _raw_offset(data: bytes, text: str, offset: int) -> int:
@@ -201,7 +238,7 @@ def _quoted(path: str, *, like: bytes) -> bytes:
 def _with(document: dict[str, Any], key: Key, path: str) -> dict[str, Any]:
     """Return a document in which one value is another."""
     name, rest = str(key[0]), key[1:]
-    inner = document[name]
-    if rest:
+    inner = document.get(name)
+    if rest and isinstance(inner, dict):
         return {**document, name: _with(inner, rest, path)}
     return {**document, name: [path] if isinstance(inner, list) else path}

@@ -54,6 +54,7 @@ _A_CHECK = "a check is a table of its own: `[claims.NAME.checks.NAME]`"
 _EXAMPLE = "\n# [claims."
 _BEGIN = "take the `# ` off the example that it holds, and make it yours"
 _PATCH_PATHS = "a mutation is named by its path below the top of the working tree"
+_FROM_AN_EDIT = "`roxy try NAME --edits --save FILE` writes one from an edit"
 _PATCH_FILES = "a mutation is a file in the working tree; see to its path, permissions and disk"
 _READABLE = "it is a file that roxy must be able to read; see to its permissions and disk"
 _KINDS = {
@@ -84,13 +85,14 @@ def read_claims(root: int) -> tuple[Claim, ...]:
     return parse(_text(root))
 
 
-def read(root: int) -> Manifest:
+def read(root: int, *, for_a_try: bool = False) -> Manifest:
     """Return the manifest of the working tree whose top is the directory descriptor `root`.
 
     Raises `ConfigError` with every fault, in the order of the file: those of `parse`, and each
-    patch that cannot be read (S11).
+    patch that cannot be read (S11). A try brings a mutation along: for one, a check may be without
+    `mutation`, and a patch that does not exist is left out of `patches`.
     """
-    survey = _survey(_text(root))
+    survey = _survey(_text(root), lacks_mutations=for_a_try)
     patches: dict[str, bytes] = {}
     troubles: dict[str, tuple[str, str]] = {}
     room = MAX_PATCHES
@@ -98,6 +100,10 @@ def read(root: int) -> Manifest:
         for path in dict.fromkeys(path for _, path in survey.mutations):
             try:
                 patches[path] = folders.read(path.encode(), MAX_PATCH)
+            except MissingFileError as error:
+                if not for_a_try:
+                    troubles[path] = (f"patch `{path}` {error}", _FROM_AN_EDIT)
+                continue
             except UnreadableFileError as error:
                 troubles[path] = (f"patch `{path}` {error}", _PATCH_FILES)
                 continue
@@ -184,7 +190,7 @@ class _Survey(NamedTuple):
             raise _config_error(self.findings, _outline(self.text))
 
 
-def _survey(text: str) -> _Survey:
+def _survey(text: str, *, lacks_mutations: bool = False) -> _Survey:
     findings: list[_Finding] = []
     torn: list[Key] = []
     try:
@@ -194,7 +200,7 @@ def _survey(text: str) -> _Survey:
         findings += map(_repeated, outline.repeats)
         torn += (repeat.key for repeat in outline.repeats if repeat.is_table)
         document = _parse_without_repeats(outline, error, findings)
-    reader = _Reader(torn, findings)
+    reader = _Reader(torn, findings, lacks_mutations=lacks_mutations)
     claims = tuple(reader.claims(document))
     if findings == [_NO_CLAIM] and _EXAMPLE in text:
         findings[0] = _NO_CLAIM._replace(hint=_BEGIN)
@@ -240,9 +246,12 @@ class _Defaults(NamedTuple):
 class _Reader:
     """Turns values into claims, and notes what is wrong with them."""
 
-    def __init__(self, torn: Iterable[Key], findings: list[_Finding]) -> None:
+    def __init__(
+        self, torn: Iterable[Key], findings: list[_Finding], *, lacks_mutations: bool
+    ) -> None:
         self.mutations: list[tuple[Key, str]] = []
         self._findings = findings
+        self._lacks_mutations = lacks_mutations
         self._excused = set(torn)
         """Keys below which something may be missing: another fault accounts for it."""
         self._known_globs: set[str] = set()
@@ -291,8 +300,11 @@ class _Reader:
 
     def _check(self, claim: str, key: Key, table: dict[str, Any]) -> Check:
         self._refuse_keys(key, table, _CHECK_KEYS, _REQUIRED_CHECK_KEYS)
-        if not {"mutation", "reproduces"} & {*table, *self._meant(key)}:
-            self._note_missing((*key, "mutation"), "`mutation` is missing")
+        if not self._lacks_mutations and not {"mutation", "reproduces"} & {
+            *table,
+            *self._meant(key),
+        }:
+            self._note_missing((*key, "mutation"), "`mutation` is missing", _FROM_AN_EDIT)
         return Check(
             claim=claim,
             name=str(key[-1]),

@@ -37,6 +37,8 @@ class Session:
         self.interrupts = interrupts
         self.kept: tuple[Kept, ...] = ()
         """What was in the way when a killed roxy's files were put back (S29)."""
+        self.is_for_a_try = False
+        """Whether the manifest may lack mutations; set before it is first asked for."""
 
     @cached_property
     def journal(self) -> Journal:
@@ -48,7 +50,7 @@ class Session:
     @cached_property
     def manifest(self) -> Manifest:
         """roxy.toml, read when first asked for, and what it names. Raises `ConfigError`."""
-        read = manifest.read(self.tree.fd)
+        read = manifest.read(self.tree.fd, for_a_try=self.is_for_a_try)
         if all(check.reproduces is None for check in read.checks):
             return read
         from roxy.core import old_code  # noqa: PLC0415 - hardly any check asks for it

@@ -71,6 +71,7 @@ class Trial:
 
 def run_trial(session: Session, asked: Asked, emit: Emit) -> Trial:
     """Try a mutation. Raises any `RoxyError` before the first run, and `Interrupted`."""
+    session.is_for_a_try = True
     with session.interrupts.breakable():
         check = _only(plan.select(session.manifest, [] if asked.name is None else [asked.name]))
         destination = None
