@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -80,6 +81,7 @@ def test_try_edits_takes_them_for_the_mutation_and_puts_the_files_back(project: 
     assert kept(project) == [OTHER.encode()]
     (place,) = (project.state / "kept").iterdir()
     assert f"your edits of `src/greeting.txt` are kept as `{place}`\n" in done.err
+    assert f"`cp {place} src/greeting.txt` brings it back\n" in done.err
     assert project.git("diff") == ""
     assert "+bye" in shown
     assert not (project.root / "roxy.lock").exists()
@@ -104,6 +106,7 @@ def test_try_edits_save_writes_the_patch_and_lets_roxy_toml_name_it(project: Pro
     assert project.read("patches/new/it.patch").decode() == shown
     expected = manifest.replace(b"mutations/it.patch", b"patches/new/it.patch")
     assert project.read("roxy.toml") == b"\xef\xbb\xbf# why\r\n" + expected
+    assert (kept(project), done.json["edits_kept"], "cp" in done.err) == ([], [], False)
     assert project.roxy("verify").code == 0
 
 
@@ -119,6 +122,20 @@ def test_try_whose_mutation_is_not_noticed_is_rejected_and_saves_nothing(project
     assert project.read("roxy.toml") == before
     assert project.read("src/greeting.txt") == GOOD
     assert kept(project) == [GOOD + b"four\n"]
+
+
+def test_a_copy_that_the_saved_patch_does_not_make_anew_stays(project: Project) -> None:
+    project.write(".gitattributes", "* text\n")
+    staged(project)
+    edit(project, OTHER.replace("\n", "\r\n"))
+    (project.root / "a b").mkdir()
+    done = project.roxy("try", "--edits", "--save", "../it.patch", cwd=project.root / "a b")
+    assert done.code == 0, done
+    (place,) = (project.state / "kept").iterdir()
+    command = f"cp {place} ../src/greeting.txt"
+    assert f"`{command}` brings it back\n" in done.err
+    subprocess.run(shlex.split(command), cwd=project.root / "a b", check=True)
+    assert project.read("src/greeting.txt") == OTHER.replace("\n", "\r\n").encode()
 
 
 @pytest.mark.rule("S17", "S18")

@@ -34,7 +34,7 @@ Exit codes:
   2  roxy could not judge, or nothing was there to try
 
 130, 143 and 129 mean that a signal ended it: INT, TERM, HUP. What was edited
-is kept where standard error says.
+is kept where standard error says, unless it was saved as a patch.
 """
 
 

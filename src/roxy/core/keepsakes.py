@@ -23,7 +23,7 @@ def look_at_state(state: Path) -> Iterator[Finding]:
         yield Finding(
             Severity.WARNING,
             "edits-kept",
-            f"{counted(len(kept), 'edit')} that stood in the way of a restore, "
+            f"{counted(len(kept), 'edit')} that roxy took out of the way, "
             f"kept until somebody takes {'it' if len(kept) == 1 else 'them'}: {name_files(kept)}",
             f"`{state / 'kept'}`",
             "compare each with the file of its name, then move it away",

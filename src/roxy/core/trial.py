@@ -6,18 +6,20 @@ a try is about neither. The logs stay, as those of every run.
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from roxy.core import coverage, plan, regular_file
+from roxy.core.conversion import content
 from roxy.core.desk import Desk
 from roxy.core.destination import find_destination, save
-from roxy.core.errors import DiskError, UsageError
+from roxy.core.errors import DiskError, RoxyError, UsageError
 from roxy.core.events import CheckFinished, EditsKept, PatchShown
 from roxy.core.kept import drop, keep_copies
 from roxy.core.manifest import MAX_PATCH
 from roxy.core.model import Result
+from roxy.core.mutation import Misfit, Scratch
 from roxy.core.regular_file import UnreadableFileError
 from roxy.core.replacement import replace
 from roxy.core.status import name_files
@@ -62,7 +64,7 @@ class Trial:
     """Name of the patch that was tried: a file, or `EDITS`."""
     patch: bytes
     kept: tuple[Kept, ...]
-    """Where the edits are that were taken out of the tree."""
+    """Where edits are that were taken out of the tree, and that no patch of the tree has now."""
     saved: str | None
     """Where the patch is now, from the top; None when it was not saved."""
     is_pointed: bool
@@ -87,6 +89,7 @@ def run_trial(session: Session, asked: Asked, emit: Emit) -> Trial:
         save(session, destination, check, patch, desk.made_folder("saved"), emit)
         desk.clear()
         saved = destination.path
+        kept = _drop_saved(session, mutation, patch, kept)
     is_pointed = bool(saved and destination and destination.key)
     return Trial(outcome, mutation, patch, kept, saved, is_pointed)
 
@@ -154,6 +157,30 @@ def _keep(session: Session, unstaged: Unstaged) -> tuple[Kept, ...]:
             hint="see what it holds now, then run the same command again",
         )
     return kept
+
+
+def _drop_saved(
+    session: Session, mutation: str, patch: bytes, kept: tuple[Kept, ...]
+) -> tuple[Kept, ...]:
+    """Remove each copy that is what a saved patch makes of its file, and return the others.
+
+    A file may come out of a patch otherwise than it was edited, with the line ends of the index. In
+    doubt a copy stays.
+    """
+    if not kept:
+        return ()
+    scratch = Scratch(session.repository, session.tree)
+    left = list(kept)
+    with suppress(RoxyError, OSError), ExitStack() as stack:
+        stack.callback(scratch.clear)
+        session.tree.forget()
+        fit = scratch.fit(mutation, patch, {one.path for one in kept})
+        made = {} if isinstance(fit, Misfit) else {edit.path: edit.new for edit in fit.edits}
+        for one in kept:
+            if made.get(one.path) == content(one.place):
+                drop([one])
+                left.remove(one)
+    return tuple(left)
 
 
 def _tried(session: Session, check: Check, mutation: str, patch: bytes, emit: Emit) -> Outcome:
