@@ -152,6 +152,11 @@ def test_a_shell_without_completion_is_a_usage_error(
     assert "`tcsh`" in done.err
 
 
+@pytest.mark.parametrize("command", ["verify", "show", "history", "try", "refresh"])
+def test_each_command_that_takes_names_completes_them(offered: Project, command: str) -> None:
+    assert completions(offered.root, command, "login/") == ["login/web", "login/ios"]
+
+
 # Schemas.
 
 

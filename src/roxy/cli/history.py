@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from roxy.cli.check_names import check_names
 from roxy.cli.options import shared_options
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ Exit codes:
 @click.command(
     "history", help=_HELP, short_help="List past tries of checks.", add_help_option=False
 )
-@click.argument("names", metavar="[NAME]...", nargs=-1)
+@click.argument("names", metavar="[NAME]...", nargs=-1, shell_complete=check_names)
 @click.option(
     "-n",
     "most",

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from roxy.cli.check_names import check_names
 from roxy.cli.options import shared_options
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ written before all runs are over.
     short_help="Make patches anew after the code moved on.",
     add_help_option=False,
 )
-@click.argument("names", metavar="[NAME]...", nargs=-1)
+@click.argument("names", metavar="[NAME]...", nargs=-1, shell_complete=check_names)
 @click.option("--no-run", is_flag=True, help="Write the new patches without running a check.")
 @shared_options
 @click.pass_obj

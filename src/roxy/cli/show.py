@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from roxy.cli.check_names import check_names
 from roxy.cli.options import shared_options
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ Exit codes:
 @click.command(
     "show", help=_HELP, short_help="Show all about a check or a try.", add_help_option=False
 )
-@click.argument("words", metavar="[NAME|RECEIPT]...", nargs=-1)
+@click.argument("words", metavar="[NAME|RECEIPT]...", nargs=-1, shell_complete=check_names)
 @shared_options
 @click.pass_obj
 def show(invocation: Invocation, words: tuple[str, ...]) -> int:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from roxy.cli.check_names import check_names
 from roxy.cli.options import shared_options
 from roxy.core.errors import UsageError
 
@@ -44,7 +45,7 @@ is kept where standard error says, unless it was saved as a patch.
     short_help="Run one check with another mutation.",
     add_help_option=False,
 )
-@click.argument("name", metavar="[NAME]", required=False)
+@click.argument("name", metavar="[NAME]", required=False, shell_complete=check_names)
 @click.option("--patch", metavar="FILE", help="Try the patch in FILE.")
 @click.option("--edits", is_flag=True, help="Try the unstaged edits of the covered files.")
 @click.option(
