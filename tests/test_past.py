@@ -308,6 +308,13 @@ def test_show_takes_several_checks_and_binary_files(project: Project, roxy: Roxy
     assert roxy("show", "nope").err.startswith("error: no claim, check or receipt is called `nope`")
 
 
+def test_show_without_a_claim_is_the_error_that_status_tells(project: Project, roxy: Roxy) -> None:
+    project.write("roxy.toml", "# nothing yet\n")
+    done = roxy("show")
+    assert (done.code, done.out, done.err) == (2, "", roxy("status").err)
+    assert "no claim is declared" in done.err
+
+
 # ------------------------------------------------------------------- show: receipts
 
 

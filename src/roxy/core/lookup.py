@@ -137,7 +137,7 @@ def _select(
         ]
         raise UsageError.of(faults) from error
     except ConfigError:
-        if all(named):
+        if named and all(named):
             return ()
         raise
 
