@@ -315,6 +315,44 @@ def test_show_without_a_claim_is_the_error_that_status_tells(project: Project, r
     assert "no claim is declared" in done.err
 
 
+@pytest.mark.rule("S40", "S41", "S42")
+def test_show_tells_every_optional_key_that_is_set(project: Project, roxy: Roxy) -> None:
+    project.write("data/a", "")
+    keys = (
+        "inputs = ['data/*']\nfails-with = 'no \\w+'\nran = '(\\d+) ran'\nat-least = 3\n"
+        "needs = ['true', 'test -d src']\nenv = { TZ = 'UTC', A = 'b' }\ntimeout = '1.5m'\n"
+        "repeat = 2\nstrict = true\n"
+    )
+    project.greet(keys=keys)
+    shown = roxy("show").out.splitlines()
+    start = shown.index("  inputs: data/* (1 file)")
+    assert sorted(shown[start : start + 11]) == [
+        "  at-least: 3",
+        "  env: A=b",
+        "  env: TZ=UTC",
+        "  fails-with: no \\w+",
+        "  inputs: data/* (1 file)",
+        "  needs: test -d src",
+        "  needs: true",
+        "  ran: (\\d+) ran",
+        "  repeat: 2",
+        "  strict: true",
+        "  timeout: 90s",
+    ]
+    (check,) = document(roxy("show", "--json"), "show.json")["checks"]
+    assert check["inputs"] == [{"glob": "data/*", "files": [{"path": "data/a"}]}]
+    assert check["options"] == {
+        "fails-with": "no \\w+",
+        "ran": "(\\d+) ran",
+        "at-least": 3,
+        "needs": ["true", "test -d src"],
+        "env": {"A": "b", "TZ": "UTC"},
+        "timeout": 90,
+        "repeat": 2,
+        "strict": True,
+    }
+
+
 # ------------------------------------------------------------------- show: receipts
 
 

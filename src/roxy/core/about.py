@@ -72,6 +72,7 @@ class About:
     recorded: str | None
     """What roxy.lock has."""
     covers: tuple[Reach, ...]
+    inputs: tuple[Reach, ...]
     mutations: tuple[Preview, ...]
     tries: tuple[Try | CutShort, ...]
     """The last ones, newest first."""
@@ -102,6 +103,7 @@ def tell_about(session: Session, checks: Collection[Check]) -> list[About]:
                         fingerprint=standing.fingerprint,
                         recorded=found.lock.fingerprint(check),
                         covers=tuple(_reach(text, files) for text in check.covers),
+                        inputs=tuple(_reach(text, files) for text in check.inputs),
                         mutations=tuple(
                             _preview(scratch, path, manifest.patches[path], files)
                             for path in check.mutations

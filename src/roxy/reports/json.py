@@ -14,6 +14,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from roxy.core.model import Result, State
+from roxy.core.status import optional_keys
 from roxy.core.tries import CutShort, Try
 from roxy.reports.text import decoded, path_text, without_surrogates
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from roxy.core.about import About, Excerpt
+    from roxy.core.about import About, Excerpt, Reach
     from roxy.core.errors import Fault
     from roxy.core.lookup import Contrast, History
     from roxy.core.model import Details, Entry, Reason, Report
@@ -338,13 +339,13 @@ def _about(one: About, state: Path) -> dict[str, Any]:
         "run": without_surrogates(entry.check.run),
         "fingerprint": one.fingerprint,
         "recorded": one.recorded,
-        "covers": [
-            {
-                "glob": without_surrogates(reach.glob),
-                "files": [_path("path", path) for path in reach.files],
-            }
-            for reach in one.covers
-        ],
+        "covers": [_reach(reach) for reach in one.covers],
+        "inputs": [_reach(reach) for reach in one.inputs],
+        "options": {
+            name: value
+            for name, value in optional_keys(entry.check).items()
+            if name != "inputs"  # told with their files
+        },
         "mutations": [
             {
                 "path": without_surrogates(preview.mutation),
@@ -356,6 +357,13 @@ def _about(one: About, state: Path) -> dict[str, Any]:
         ],
         "tries": [_attempt(attempt, state) for attempt in one.tries],
         "output": None if excerpt is None else _excerpt(excerpt),
+    }
+
+
+def _reach(reach: Reach) -> dict[str, Any]:
+    return {
+        "glob": without_surrogates(reach.glob),
+        "files": [_path("path", path) for path in reach.files],
     }
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from roxy.core import when
 from roxy.core.model import Result, State
-from roxy.core.status import in_words
+from roxy.core.status import in_words, optional_keys
 from roxy.core.tries import Try
 from roxy.core.verdict import how_it_ended
 from roxy.reports import human
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from roxy.core.about import About, Excerpt, Preview, Reach
     from roxy.core.lookup import Contrast, History
-    from roxy.core.model import Details
+    from roxy.core.model import Check, Details
     from roxy.core.tries import CutShort, PastRun
 
 _HASH = 8
@@ -113,7 +113,10 @@ def _about(one: About, *, verbose: bool, color: bool) -> str:
         lines.append(f"  claim: {printable(one.description)}")
     lines.append(f"  run: {printable(entry.check.run)}")
     for reach in one.covers:
-        lines += _reach(reach, verbose=verbose)
+        lines += _reach("covers", reach, verbose=verbose)
+    for reach in one.inputs:
+        lines += _reach("inputs", reach, verbose=verbose)
+    lines += _options(entry.check)
     for preview in one.mutations:
         lines += _preview(preview, verbose=verbose, color=color)
     recorded = "is the same" if one.recorded == one.fingerprint else f"has {one.recorded}"
@@ -129,9 +132,30 @@ def _about(one: About, *, verbose: bool, color: bool) -> str:
     return _joined(lines)
 
 
-def _reach(reach: Reach, *, verbose: bool) -> list[str]:
+def _options(check: Check) -> list[str]:
+    """Return a line for each optional key that is set; for each value, where it has several."""
+    lines = []
+    for name, value in optional_keys(check).items():
+        match value:
+            case _ if name == "inputs":  # told with their files
+                continue
+            case dict():
+                values = [f"{variable}={text}" for variable, text in value.items()]
+            case list():
+                values = value
+            case bool():
+                values = [str(value).lower()]
+            case float():
+                values = [f"{value:g}s"]
+            case _:
+                values = [str(value)]
+        lines += [f"  {name}: {printable(text)}" for text in values]
+    return lines
+
+
+def _reach(key: str, reach: Reach, *, verbose: bool) -> list[str]:
     names = [f"    {printable(path_text(path))}" for path in reach.files] if verbose else []
-    return [f"  covers: {printable(reach.glob)} ({_count(reach.files)})", *names]
+    return [f"  {key}: {printable(reach.glob)} ({_count(reach.files)})", *names]
 
 
 def _count(files: Sized) -> str:
