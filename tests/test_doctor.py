@@ -298,6 +298,19 @@ def test_a_patch_that_no_longer_applies_exactly_is_told(
 
 
 @pytest.mark.rule("S19")
+@pytest.mark.rule("S19")
+@pytest.mark.parametrize(
+    "content", ["zero\none\nhello\nthree\n", "other\nhello\nthree\n", "gone\n"]
+)
+def test_doctor_finds_the_patches_that_status_tells_of(sound: Project, content: str) -> None:
+    sound.write("src/greeting.txt", content)
+    told = sound.roxy("status", "-v").err
+    (found,) = (one for one in all_found(sound) if "`mutations/it.patch`" in one.what)
+    assert found.what in told
+    advice = "`roxy refresh greeting/text` makes it anew"
+    assert (advice in told) == (advice in (found.hint or "")) == content.startswith("zero")
+
+
 def test_a_patch_that_git_cannot_read_is_an_error(sound: Project) -> None:
     sound.write("mutations/it.patch", "garbage\n")
     assert examined(sound)["patch-unreadable"].severity is Severity.ERROR

@@ -74,7 +74,8 @@ def test_refresh_writes_what_git_diff_would_print_and_records_what_its_runs_prov
     assert project.roxy("verify").code == 0
     moved(project)
     told = project.roxy("status", "-v")
-    assert "moved 1 line down in `src/greeting.txt`; `roxy refresh` makes it anew" in told.err
+    advice = "`roxy refresh greeting/text` makes it anew"
+    assert f"moved 1 line down in `src/greeting.txt`; {advice}" in told.err
     done = project.roxy("refresh", "greeting", "--color", "always")
     assert done.code == 0, done
     assert "\x1b[1mold mutations/it.patch\x1b[0m\n  why: greetings matter\n" in done.out

@@ -19,6 +19,7 @@ from roxy.core.keepsakes import look_at_entries, look_at_state
 from roxy.core.model import LOCKFILE, MANIFEST
 from roxy.core.mutation import Misfit, Scratch
 from roxy.core.status import name_files
+from roxy.core.stock import find_drift
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -133,12 +134,12 @@ class _Checkup:
         self, scratch: Scratch, check: Check, path: str, covered: frozenset[bytes]
     ) -> Iterator[Finding]:
         patch = self._manifest.patches[path]
-        complaint = scratch.unreadable(patch)
-        if complaint is not None:
+        drift = find_drift(scratch, check, path, patch, covered)
+        if drift is not None and not drift.is_readable:
             yield Finding(
                 Severity.ERROR,
                 "patch-unreadable",
-                f"git cannot read `{path}`: {complaint}",
+                drift.text,
                 f"check `{check.id}`",
                 "make it anew with `git diff`",
             )
@@ -153,13 +154,13 @@ class _Checkup:
                 "break the code anew, and make it with `git diff`",
             )
             return
-        for note in fit.notes:
+        if drift is not None:
             yield Finding(
                 Severity.WARNING,
                 "patch-moved",
-                note if path in note else f"`{path}`: {note}",
+                drift.text,
                 f"check `{check.id}`",
-                "make it anew with `git diff` while its place can still be found",
+                f"{drift.advice} while its place can still be found",
             )
 
     def _commands(self) -> Iterator[Finding]:

@@ -14,7 +14,7 @@ from roxy.core.model import LOCKFILE, MANIFEST, Entry, Report, Standing, State
 from roxy.core.status import name_files, stand
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
     from pathlib import Path
 
     from roxy.core.coverage import Coverage
@@ -94,31 +94,50 @@ def _drifts(session: Session, covered: Coverage) -> list[str]:
     from roxy.core.mutation import Scratch  # noqa: PLC0415 - only when asked for
 
     manifest = session.manifest
-    around: dict[str, set[bytes]] = {}
-    for check in manifest.checks:
-        for path in check.mutations:
-            around.setdefault(path, set()).update(covered.files[check.id])
     scratch = Scratch(session.repository, session.tree)
-    remarks: list[str] = []
+    remarks: dict[str, str] = {}
+    """What is remarked, with the advice; of a patch that several checks use, once."""
     try:
-        scratch.prepare([manifest.patches[path] for path in around])
-        for path, files in around.items():
-            remarks += _drift(scratch, path, manifest.patches[path], files)
+        scratch.prepare(list(manifest.patches.values()))
+        for check in manifest.checks:
+            for path in check.mutations:
+                files = covered.covered[check.id]
+                drift = find_drift(scratch, check, path, manifest.patches[path], files)
+                if drift is not None:
+                    advice = f"; {drift.advice}" if drift.fits else ""
+                    remarks.setdefault(drift.text, advice)
         scratch.clear()
     except RoxyError as error:  # no reason not to say how the checks stand
-        remarks.append(f"the patches could not be looked at: {error.faults[0].what}")
-    return remarks
+        remarks[f"the patches could not be looked at: {error.faults[0].what}"] = ""
+    return [text + advice for text, advice in remarks.items()]
 
 
-def _drift(scratch: Scratch, path: str, patch: bytes, around: set[bytes]) -> list[str]:
+class Drift(NamedTuple):
+    """In what way a patch of a check does not go exactly where it says."""
+
+    text: str
+    fits: bool
+    """Whether it has a place in the code all the same."""
+    is_readable: bool
+    advice: str
+    """What to do about one that fits."""
+
+
+def find_drift(
+    scratch: Scratch, check: Check, path: str, patch: bytes, covered: Collection[bytes]
+) -> Drift | None:
+    """Return what `status -v` and `doctor` tell of a patch; None when it goes where it says."""
+    import shlex  # noqa: PLC0415 - only when asked for
+
+    advice = f"`roxy refresh {shlex.quote(check.id)}` makes it anew"
     complaint = scratch.unreadable(patch)
     if complaint is not None:
-        return [f"git cannot read the mutation `{path}`: {complaint}"]
-    drift = scratch.drift(patch, around)
+        return Drift(f"git cannot read the mutation `{path}`: {complaint}", False, False, advice)
+    drift = scratch.drift(patch, covered)
     if drift is None:
-        return []
+        return None
     text, fits = drift
-    return [f"`{path}` {text}{'; `roxy refresh` makes it anew' if fits else ''}"]
+    return Drift(f"`{path}` {text}", fits, True, advice)
 
 
 def descriptions(manifest: Manifest) -> dict[str, str | None]:
