@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 PATHS = b"src/deep/down/f.py", b"src/g.py"
 OLD, NEW, OTHER = b"value = 1\n", b"value = 2\n", b"value = 4\n"
 MEMORY = Path("/dev/shm")  # noqa: S108 - each test makes a folder of its own in it
-LIMIT = 1000 if os.environ.get("ROXY_POWER") == "all" else 16
+LIMIT = 1000 if os.environ.get("ROXY_POWER") == "all" else 8
 """States that are tried of one power cut, of which there are hundreds; `ROXY_POWER=all` for more."""
 TRIED: Counter[str] = Counter()
 DISKS = ["plain", "no exchange", "no links", "another device"]

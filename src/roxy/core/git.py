@@ -166,8 +166,9 @@ class Question:
             self._process.kill()
 
         patience = threading.Timer(_PATIENCE, give_up)  # `communicate` would wait in steps
-        patience.start()
+        patience.daemon = True  # a signal while it starts must not make roxy wait for it
         try:
+            patience.start()
             stdout, stderr = self._process.communicate(self._stdin)
         finally:
             patience.cancel()
