@@ -422,3 +422,10 @@ def test_doctor_first_puts_back_what_a_kill_left_as_every_command_does(sound: Pr
     copy.touch()
     assert examined(sound) == {}
     assert not copy.exists()
+
+
+@pytest.mark.rule("S36")
+def test_a_lock_that_was_deleted_is_told(verified: Project) -> None:
+    verified.commit()
+    (verified.root / "roxy.lock").unlink()
+    assert examined(verified)["lock-gone"].severity is Severity.WARNING

@@ -313,3 +313,13 @@ def test_a_covered_folder_that_became_a_link_is_remarked(
     assert remarks(project) == [
         "covered files that git tracks are not on the disk, 1 of them: `src/lib/a`"
     ]
+
+
+@pytest.mark.rule("S27")
+def test_status_verbose_repeats_how_weakly_a_mutated_run_failed(project: Project) -> None:
+    project.greet("grep -q hello src/greeting.txt || exit 127")
+    assert "proves little" in project.roxy("verify").err
+    assert "proves little" not in project.roxy("status").err
+    done = project.roxy("status", "-v")
+    assert "warning: greeting/text: the mutated run" in done.err
+    assert done.out == "verified greeting/text\n1 check: 1 verified\n"

@@ -634,3 +634,16 @@ def test_the_first_mutation_of_a_check_comes_from_an_edit(project: Project, lack
     assert after.endswith(f"\n# the other one\n{other}")
     project.write("mutations/gone.patch", project.read(new))
     assert project.roxy("verify", "greeting").code == 0
+
+
+def test_try_edits_says_so_when_good_work_may_have_gone_into_the_mutation(
+    project: Project,
+) -> None:
+    project.greet()
+    lines = [f"line {number}\n" for number in range(20)]
+    project.write("src/greeting.txt", "".join([*lines, "hello\n"]))
+    project.commit()
+    lines[0] = "good work\n"
+    edit(project, "".join([*lines, "howdy\n"]))
+    done = project.roxy("try", "--edits")
+    assert "warning: nothing is staged, so all of these edits are the mutation now" in done.err

@@ -116,6 +116,15 @@ class _Checkup:
             for fault in error.faults:
                 yield Finding(Severity.ERROR, "lock", fault.what, fault.where, fault.hint)
             return
+        is_gone = self._session.tree.look(LOCKFILE) is None
+        if is_gone and self._repository.head_blobs([LOCKFILE]):
+            yield Finding(
+                Severity.WARNING,
+                "lock-gone",
+                "`roxy.lock` is in HEAD, but not on the disk",
+                "roxy.lock",
+                "`git checkout roxy.lock` brings it back, `roxy verify` makes it anew",
+            )
         yield from look_at_entries(self._repository.state, self._manifest.checks, lock)
 
     def _patches(self) -> Iterator[Finding]:

@@ -14,7 +14,7 @@ from roxy.core.model import LOCKFILE, MANIFEST, Entry, Report, Standing, State
 from roxy.core.status import name_files, stand
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
     from pathlib import Path
 
     from roxy.core.coverage import Coverage
@@ -65,9 +65,19 @@ def _take_stock(session: Session, *, with_patches: bool) -> Stock:
             f"covered files that git tracks are not on the disk, {count} of them: {names}"
         )
     if with_patches:
-        remarks += _drifts(session, covered)
+        remarks += [*_drifts(session, covered), *_weaknesses(session, found.standings)]
     report = Report(found.entries, descriptions(session.manifest), kept=session.kept)
     return Stock(report, tuple(remarks))
+
+
+def _weaknesses(session: Session, standings: Iterable[Standing]) -> Iterator[str]:
+    """Repeat what was warned of when evidence was made, where its receipt is here (S27)."""
+    from roxy.core.tries import Archive  # noqa: PLC0415 - only when asked for
+
+    archive = Archive(session.repository.state)
+    for one in standings:
+        if one.state is State.VERIFIED and (made := archive.evidence(one.check, one.fingerprint)):
+            yield from (f"{one.check.id}: {note}" for note in made.notes)
 
 
 def survey(session: Session) -> Survey:

@@ -15,7 +15,7 @@ from roxy.core.conversion import content
 from roxy.core.desk import Desk
 from roxy.core.destination import find_destination, save
 from roxy.core.errors import DiskError, RoxyError, UsageError
-from roxy.core.events import CheckFinished, EditsKept, PatchShown
+from roxy.core.events import CheckFinished, EditsKept, PatchShown, Remarked
 from roxy.core.kept import drop, keep_copies
 from roxy.core.manifest import MAX_PATCH
 from roxy.core.model import Result
@@ -135,6 +135,8 @@ def _take_edits(
         if not force:
             unstaged.refuse_work()
         emit(PatchShown(EDITS, unstaged.patch))
+        if not unstaged.is_staged and unstaged.patch.count(b"\n@@ ") > 1:
+            emit(Remarked("nothing is staged, so all of these edits are the mutation now"))
         kept = _keep(session, unstaged)
         emit(EditsKept(kept))
         replace(session, check.id, unstaged.edits, emit)
