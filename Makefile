@@ -16,7 +16,7 @@ test: $(VENV)/ready
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -q -n auto
+	$(BIN)/python -m pytest -q -n auto --dist worksteal
 
 verify: $(VENV)/installed
 	$(BIN)/roxy verify --all

@@ -29,11 +29,24 @@ def pytest_xdist_auto_num_workers() -> int:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     rule = config.getoption("--rule")
-    if rule is None:
-        return
-    chosen = [item for item in items if rule in rules_of(item)]
-    config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
-    items[:] = chosen
+    if rule is not None:
+        chosen = [item for item in items if rule in rules_of(item)]
+        config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
+        items[:] = chosen
+    items[:] = spread(items)
+
+
+def spread(items: list[pytest.Item]) -> list[pytest.Item]:
+    """Put slow tests apart and early: no worker gets many of them, and none is left for the end."""
+    slow = [item for item in items if item.get_closest_marker("slow")]
+    others = [item for item in items if not item.get_closest_marker("slow")]
+    step = len(others) // (2 * len(slow)) + 1 if slow else len(others) + 1
+    ordered: list[pytest.Item] = []
+    for number, item in enumerate(others):
+        if slow and number % step == 0:
+            ordered.append(slow.pop(0))
+        ordered.append(item)
+    return ordered + slow
 
 
 def rules_of(item: pytest.Item) -> set[str]:
