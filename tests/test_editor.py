@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     import subprocess
     from collections.abc import Iterator, Mapping, Sequence
 
-EXAMPLES = int(os.environ.get("ROXY_EDITOR_EXAMPLES", "4"))
+EXAMPLES = int(os.environ.get("ROXY_EDITOR_EXAMPLES", "3"))
 FILE, OTHER = "src/deep/greeting.txt", "src/other.txt"
 COMMITTED = b"one\nhello\nthree\n"
 UNSAVED = b"one\nhello\nthree\nwhat nobody committed\n"

@@ -112,7 +112,7 @@ def anything(whole: bytes) -> st.SearchStrategy[bytes]:
 
 
 fuzzed = settings(
-    deadline=None, max_examples=250, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    deadline=None, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 
 

@@ -247,7 +247,7 @@ def test_memory_is_bounded_whatever_the_size_of_patches(project: Project) -> Non
 
 @pytest.mark.rule("S17", "S20")
 def test_memory_is_bounded_for_a_long_hunk_and_for_many_hunks(project: Project) -> None:
-    count = 20_000
+    count = 10_000
     project.write("src/many.txt", "a\n" * count)
     project.write("src/long.txt", "a\n")
     hunks = "".join(f"@@ -{line} +{line} @@\n-a\n+b\n" for line in range(1, count + 1))
@@ -315,11 +315,11 @@ def test_no_manifest_takes_roxy_much_time_or_memory(project: Project, kind: str)
 def test_thousands_of_checks_are_answered(project: Project) -> None:
     project.greet()
     check = project.read("roxy.toml").decode()
-    checks = (check.replace('"text"', f'"text{number}"') for number in range(5_000))
+    checks = (check.replace('"text"', f'"text{number}"') for number in range(2_000))
     project.write("roxy.toml", "".join(checks))
     done, peak = project.measured("status")
     assert done.code == 0
-    assert done.out.endswith("5000 checks: 5000 unverified\n")
+    assert done.out.endswith("2000 checks: 2000 unverified\n")
     assert peak < 150 * MIB
 
 

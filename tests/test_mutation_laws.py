@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 LOOK_ALIKES = ["a\n", "b\n", "\n", "}\n", "a\r\n", "\r\n", "- a\n", "+++ b\n", "\\ No newline\n"]
-KEEP = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+KEEP = settings(
+    deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 
 
 @pytest.fixture

@@ -134,10 +134,10 @@ def some(calls: list[Call], how: str) -> Iterator[Call]:
     for call in calls:
         if how != "error=ENOSPC" or call.name in NEED_SPACE:
             named[call.name].append(call)
-    for same in named.values():
+    for number, same in enumerate(named.values()):
         if ALL:
             yield from same
-        else:
+        elif how == "signal=KILL" or number % 2 == HOWS.index(how) % 2:
             place = (1 + HOWS.index(how)) / (1 + len(HOWS))
             yield same[int(len(same) * place)]
 
@@ -166,6 +166,6 @@ def test_a_verify_whose_system_calls_end_it_or_fail_loses_nothing(traced: Traced
             traced.age()
             assert project.roxy("verify", "--all").code == 0, at
     print(f"\nstrace: {how}: {codes.total()} calls, exit codes {dict(codes)}")  # noqa: T201
-    assert codes.total() >= 5
+    assert codes.total() >= 3
     assert project.roxy("verify", "--all").code == 0
     assert project.states() == {"greeting/text": "verified"}
