@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-from importlib import resources
 from typing import TYPE_CHECKING
 
 import click
@@ -12,6 +11,8 @@ from roxy.cli.options import shared_options
 from roxy.core.errors import UsageError
 
 if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
+
     from click.shell_completion import CompletionItem
 
     from roxy.cli.invocation import Invocation
@@ -35,6 +36,12 @@ Exit codes:
 
 130, 143 and 129 mean that a signal ended it: INT, TERM, HUP.
 """
+
+
+def _folder() -> Traversable:
+    from importlib import resources  # noqa: PLC0415 - slow to load, and only asked for here
+
+    return resources.files("roxy").joinpath("schemas")
 
 
 def _completed(
@@ -66,7 +73,7 @@ def schema(invocation: Invocation, name: str | None) -> int:
 
 def names() -> list[str]:
     """Return the name of each schema in the package."""
-    found = (file.name for file in resources.files("roxy").joinpath("schemas").iterdir())
+    found = (file.name for file in _folder().iterdir())
     return sorted(name.removesuffix(_ENDING) for name in found if name.endswith(_ENDING))
 
 
@@ -80,5 +87,5 @@ def text(name: str) -> str:
             f"there is no schema `{name}`",
             hint=f"did you mean `{near[0]}`?" if near else f"the schemas are {listed}",
         )
-    file = resources.files("roxy").joinpath("schemas", name + _ENDING)
+    file = _folder().joinpath(name + _ENDING)
     return file.read_text(encoding="utf-8")

@@ -14,7 +14,6 @@ import roxy.cli.crash  # noqa: F401 - for the boundary, when something breaks (S
 from roxy.cli import exit_codes
 from roxy.cli.announcer import Announcer
 from roxy.cli.at_work import at_work
-from roxy.cli.progress import Progress
 from roxy.cli.run_output import RunOutputPrinter
 from roxy.core.errors import Interrupted
 from roxy.core.verify import verify
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from roxy.cli.invocation import Invocation
+    from roxy.cli.progress import Progress
     from roxy.core.events import Emit, Event
     from roxy.core.model import Report
 
@@ -63,11 +63,7 @@ def watched(invocation: Invocation, *announcers: Announcer) -> Iterator[Emit]:
     gc.enable()  # unlike the other commands, one that runs checks may go on for hours
     err = invocation.streams.err
     with ExitStack() as stack:
-        progress = (
-            stack.enter_context(Progress(err, color=invocation.wants_color(err)))
-            if _draws(invocation)
-            else None
-        )
+        progress = stack.enter_context(_progress(invocation)) if _draws(invocation) else None
         printer = RunOutputPrinter(err) if invocation.settings.verbose else None
         # The announcers last: the live line is gone by then.
         listeners = [listener for listener in (progress, printer, *announcers) if listener]
@@ -77,6 +73,14 @@ def watched(invocation: Invocation, *announcers: Announcer) -> Iterator[Emit]:
                 listener.hear(event)
 
         yield emit
+
+
+def _progress(invocation: Invocation) -> Progress:
+    """Return what draws; rich takes as long to load as all the rest, and pipes do without."""
+    from roxy.cli.progress import Progress  # noqa: PLC0415 - as above, and before any check
+
+    err = invocation.streams.err
+    return Progress(err, color=invocation.wants_color(err))
 
 
 def _draws(invocation: Invocation) -> bool:
