@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
-from typing import TYPE_CHECKING
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -13,9 +15,6 @@ from roxy.core.errors import Interrupted
 from roxy.core.interrupts import Interrupts
 from roxy.core.log import KEPT_AT_EACH_END, KeptLog, Log
 from roxy.core.search import SearchError, is_found, last_number
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 # Newer Pythons warn of a fork where there are threads; the workers of the test runner have some.
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
@@ -126,3 +125,47 @@ def test_the_last_number_is_what_counts(
     tmp_path: Path, pattern: str, printed: bytes, number: int | None
 ) -> None:
     assert last_number(pattern, a_log(tmp_path, printed), Interrupts()) == number
+
+
+SIGNALLED = """
+import os, signal, sys
+from pathlib import Path
+from roxy.core.errors import Interrupted
+from roxy.core.interrupts import Interrupts
+from roxy.core.log import Log
+from roxy.core.search import SearchError, is_found
+
+log = Log(Path(sys.argv[1]))
+log.add(b"FAILED")
+kept = log.close()
+interrupts = Interrupts()
+interrupts.install()
+fork = os.fork
+
+def forked():
+    child = fork()
+    if child == 0:
+        os.kill(os.getpid(), int(sys.argv[2]))
+    return child
+
+os.fork = forked
+try:
+    is_found("FAIL", kept, interrupts)
+except (SearchError, Interrupted):
+    pass
+os.write(1, b"went on\\n")
+"""
+
+
+@pytest.mark.rule("S32", "S41")
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_search_that_gets_a_signal_at_once_never_goes_on_as_roxy_does(
+    tmp_path: Path, signum: signal.Signals
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", SIGNALLED, tmp_path / "log", str(int(signum))],
+        check=True,
+        capture_output=True,
+        env={**os.environ, "PYTHONPATH": str(Path(search.__file__).parents[2])},
+    )
+    assert done.stdout == b"went on\n"

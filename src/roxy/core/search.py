@@ -15,6 +15,7 @@ import signal
 from typing import TYPE_CHECKING
 
 from roxy.core import regular_file, terms
+from roxy.core.interrupts import SIGNALS
 from roxy.core.log import KEPT_AT_EACH_END
 from roxy.core.regular_file import MEBIBYTE, UnreadableFileError
 
@@ -75,9 +76,15 @@ def _in_child(look: Callable[[str], bytes], log: KeptLog, interrupts: Interrupts
     child = None
     with interrupts.breakable():
         try:
-            child = os.fork()
-            if child == 0:
-                _look_and_exit(look, log, tell)
+            # A signal that reached the child before it has forgotten the parent would make it go on
+            # as the parent does: put files back, write roxy.lock.
+            before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+            try:
+                child = os.fork()
+                if child == 0:
+                    _look_and_exit(look, log, tell)
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, before)
             os.close(tell)
             tell = -1
             found = bytearray()
@@ -134,7 +141,7 @@ def _forget_the_parent() -> None:
         signal.signal(signum, signal.SIG_IGN)  # the parent hears them, and ends this
     for signum in (signal.SIGTERM, signal.SIGPROF):
         signal.signal(signum, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGPROF])
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGPROF, *SIGNALS])
     # SIGPROF ends a process without a core dump, which a limit of CPU time would leave.
     signal.setitimer(signal.ITIMER_PROF, MOST_SECONDS)
     with contextlib.suppress(ValueError, OSError):  # not everywhere, and perhaps less already
