@@ -155,3 +155,39 @@ def test_init_reads_a_makefile_and_a_pyproject_made_to_hold_it_up(project: Proje
         inner = "{" + ".".join("a" * 90) + f" = {inner}}}"
     project.write("pyproject.toml", f"[dependency-groups]\nx = [{inner}]\n")
     assert project.roxy("init").code == 0
+
+
+@pytest.mark.rule("S28", "S48")
+def test_a_patch_is_not_saved_over_the_very_file_whose_edits_it_is_made_from(
+    project: Project,
+) -> None:
+    project.greet()
+    project.commit()
+    edited = project.write("src/greeting.txt", "one\nhowdy\nthree\n").read_bytes()
+    done = project.roxy("try", "--edits", "--save", "src/greeting.txt", "--force")
+    assert (done.code, "so no patch can be saved there" in done.err) == (2, True)
+    assert project.read("src/greeting.txt") == edited
+    assert not (project.state / "kept").exists()
+
+
+@pytest.mark.rule("S5", "S49")
+def test_refresh_writes_nothing_into_the_git_directory_through_a_link(project: Project) -> None:
+    project.greet()
+    patch = project.root / "mutations/it.patch"
+    patch.rename(project.root / ".git/it.patch")
+    patch.symlink_to("../.git/it.patch")
+    before = patch.read_bytes()
+    project.write("src/greeting.txt", "zero\none\nhello\nthree\n")
+    done = project.roxy("refresh", "--no-run")
+    assert (done.code, "leads into the git directory" in done.err) == (2, True)
+    assert patch.read_bytes() == before
+
+
+@pytest.mark.rule("S18", "S41")
+def test_show_does_not_call_a_patch_of_an_input_one_that_fits(project: Project) -> None:
+    project.greet()
+    project.write("tests/it.txt", "hello\n")
+    project.mutation("tests/it.txt", "hello", "howdy")
+    text = project.read("roxy.toml").decode()
+    project.write("roxy.toml", text.replace("covers", 'inputs = ["tests/**"]\ncovers'))
+    assert "which the check does not cover" in project.roxy("show").out

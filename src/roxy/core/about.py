@@ -95,6 +95,7 @@ def tell_about(session: Session, checks: Collection[Check]) -> list[About]:
                 if check.id not in ids:
                     continue
                 files = found.covered.files[check.id]
+                covered = found.covered.covered[check.id]
                 tries = tuple(archive.of_check(check, TRIES))
                 abouts.append(
                     About(
@@ -105,7 +106,7 @@ def tell_about(session: Session, checks: Collection[Check]) -> list[About]:
                         covers=tuple(_reach(text, files) for text in check.covers),
                         inputs=tuple(_reach(text, files) for text in check.inputs),
                         mutations=tuple(
-                            _preview(scratch, path, manifest.patches[path], files)
+                            _preview(scratch, path, manifest.patches[path], covered)
                             for path in check.mutations
                         ),
                         tries=tries,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from roxy.core import files, regular_file, toml_text, tree_writer
+from roxy.core import files, glob, regular_file, toml_text, tree_writer
 from roxy.core.errors import ConfigError, DiskError, UsageError
 from roxy.core.manifest import MAX_MANIFEST
 from roxy.core.model import LOCKFILE, MANIFEST
@@ -59,6 +59,11 @@ def find_destination(
     own = {posixpath.normpath(one): one for one in check.mutations}
     seen = session.tree.look(path.encode())
     if seen is not None:
+        if path not in own and any(glob.parse(one).matches(path.encode()) for one in check.globs):
+            raise UsageError(
+                f"`{path}` is what `{check.id}` is about, so no patch can be saved there",
+                hint="save it as `mutations/NAME.patch`",
+            )
         _refuse(path, seen, is_free=force or path in own)
     key: Key | None = ("claims", check.claim, "checks", check.name, "mutation")
     if path in own:

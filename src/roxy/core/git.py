@@ -459,7 +459,8 @@ def find_repository(
 ) -> Repository:
     """Return the working tree that `start` is in, with roxy.toml at its top (S2-S5, S7).
 
-    Without `needs_manifest`, roxy.toml may be missing. Raises `UsageError`, `PlatformError` or `GitError`; what git itself says is quoted.
+    Without `needs_manifest`, roxy.toml may be missing. Raises `UsageError`, `PlatformError` or
+    `GitError`; what git itself says is quoted.
     """
     if not (os.path.isdir(start) and os.access(start, os.X_OK)):
         raise UsageError(

@@ -101,8 +101,9 @@ class Runner:
     ) -> Ended:
         """Run `sh -c command` to its end and end what it leaves; `env` is set for it besides.
 
-        With `timeout` it is ended too when it has taken that many seconds (S40). Raises `Interrupted` when a signal asks roxy to stop, `ProcessError` when something of the
-        command cannot be started or ended; nothing that can be ended is left in any case.
+        With `timeout` it is ended too when it has taken that many seconds (S40). Raises
+        `Interrupted` when a signal asks roxy to stop, `ProcessError` when something of the command
+        cannot be started or ended; nothing that can be ended is left in any case.
         """
         kept = Log(log)
         try:

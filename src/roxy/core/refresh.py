@@ -227,7 +227,10 @@ def _really(session: Session, path: str) -> bytes:
     real = os.path.realpath(os.path.join(root, path.encode()))
     if not real.startswith(root + b"/"):
         raise ConfigError(f"`{path}` is outside the working tree now", hint="put it back")
-    return os.path.relpath(real, root)
+    inside = os.path.relpath(real, root)
+    if b".git" in inside.split(b"/"):
+        raise ConfigError(f"`{path}` leads into the git directory", hint="make it a plain file")
+    return inside
 
 
 def _content(data: bytes) -> Content:
