@@ -191,3 +191,73 @@ def test_show_does_not_call_a_patch_of_an_input_one_that_fits(project: Project) 
     text = project.read("roxy.toml").decode()
     project.write("roxy.toml", text.replace("covers", 'inputs = ["tests/**"]\ncovers'))
     assert "which the check does not cover" in project.roxy("show").out
+
+
+@pytest.mark.rule("S28", "S29")
+@pytest.mark.parametrize("meddles", ["rm -f", "echo junk >", "git checkout -q --"])
+def test_the_copy_of_an_edit_stays_when_the_patch_that_has_it_goes(
+    project: Project, meddles: str
+) -> None:
+    project.greet(f"test -e .git/begun && {meddles} mutations/it.patch; {GREETS}")
+    project.write("mutations/it.patch", "not yet\n")
+    project.commit()
+    project.write("src/greeting.txt", "one\nMY ONLY EDIT\nthree\n")
+    project.write("mutations/it.patch", project.git("diff", "src").encode())
+    project.write(".git/begun", "")
+    done = project.roxy("try", "--edits", "--save", "mutations/it.patch")
+    assert (done.code, "so nothing is saved" in done.err) == (2, True)
+    (kept,) = (project.state / "kept").iterdir()
+    assert kept.read_bytes() == b"one\nMY ONLY EDIT\nthree\n"
+
+
+@pytest.mark.rule("S36")
+def test_what_refresh_rejected_has_no_entry_even_if_refresh_then_fails(project: Project) -> None:
+    flag = project.root / ".git/flag"
+    project.greet(f"test ! -e '{flag}' && {GREETS}")
+    project.write("src/other.txt", "one\nhello\nthree\n")
+    patch = project.mutation("src/other.txt", "hello", "howdy", "mutations/other.patch")
+    meddles = f"test ! -e '{flag}' || echo '# x' >>{patch}"
+    project.check(f"{meddles}; grep -q hello src/other.txt", claim="other", mutation=patch)
+    for name in ("greeting", "other"):
+        project.write(f"src/{name}.txt", "zero\none\nhello\nthree\n")
+    assert project.roxy("verify").code == 0
+    flag.touch()
+    assert project.roxy("refresh").code == 2
+    assert project.states()["greeting/text"] == "unverified"
+
+
+@pytest.mark.rule("S29")
+def test_a_patch_that_only_the_disk_has_is_kept_before_another_takes_its_place(
+    project: Project,
+) -> None:
+    project.greet()
+    project.git("add", "src")
+    old = project.read("mutations/it.patch")
+    project.write("src/greeting.txt", "one\nbroken\nthree\n")
+    done = project.roxy("try", "--edits", "--save", "mutations/it.patch")
+    assert done.code == 0
+    assert "what `mutations/it.patch` held is kept as" in done.err
+    assert [one.read_bytes() for one in (project.state / "kept").iterdir()] == [old]
+
+
+@pytest.mark.rule("S29")
+def test_the_patch_of_another_check_is_not_overwritten_without_force(project: Project) -> None:
+    project.greet()
+    project.check(GREETS, claim="other")
+    project.git("add", "src")
+    edited = project.write("src/greeting.txt", "one\nbroken\nthree\n").read_bytes()
+    done = project.roxy("try", "greeting", "--edits", "--save", "mutations/it.patch")
+    assert (done.code, "not the mutation of this check alone" in done.err) == (2, True)
+    assert project.read("src/greeting.txt") == edited
+
+
+@pytest.mark.rule("S28")
+def test_an_edit_of_roxy_toml_is_no_part_of_a_mutation(project: Project) -> None:
+    project.greet()
+    text = project.read("roxy.toml").decode().replace("src/**", "**")
+    project.write("roxy.toml", text)
+    project.commit()
+    project.write("roxy.toml", text + "# more\n")
+    done = project.roxy("try", "--edits", "--force")
+    assert (done.code, "cannot be a part of a mutation" in done.err) == (2, True)
+    assert project.read("roxy.toml").decode() == text + "# more\n"

@@ -515,7 +515,7 @@ def test_after_a_real_kill_the_next_command_finds_every_edit(
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ("src/greeting.txt", "is no mutation of this check"),
+        ("src/greeting.txt", "so no patch can be saved there"),
         ("../outside.patch", "outside the working tree"),
         ("out/it.patch", "outside the working tree"),
         ("roxy.toml", "is no place for a patch"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import posixpath
 import re
@@ -14,9 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from roxy.core import files, glob, regular_file, toml_text, tree_writer
 from roxy.core.errors import ConfigError, DiskError, UsageError
+from roxy.core.events import Remarked
+from roxy.core.kept import keep_copies
 from roxy.core.manifest import MAX_MANIFEST
 from roxy.core.model import LOCKFILE, MANIFEST
 from roxy.core.mutation import Edit
+from roxy.core.placement import is_blob
 from roxy.core.replacement import replace
 from roxy.core.toml_outline import outline
 from roxy.core.toml_text import TomlError
@@ -64,7 +66,8 @@ def find_destination(
                 f"`{path}` is what `{check.id}` is about, so no patch can be saved there",
                 hint="save it as `mutations/NAME.patch`",
             )
-        _refuse(path, seen, is_free=force or path in own)
+        shared = _mutations_of_others(session, check)
+        _refuse(path, seen, is_free=force or (path in own and path not in shared))
     key: Key | None = ("claims", check.claim, "checks", check.name, "mutation")
     if path in own:
         key = None
@@ -100,7 +103,7 @@ def _refuse(path: str, seen: os.stat_result, *, is_free: bool) -> None:
         raise UsageError(f"`{path}` is no regular file", hint="save the patch under another name")
     if not is_free:
         raise UsageError(
-            f"`{path}` is there, and it is no mutation of this check",
+            f"`{path}` is there, and it is not the mutation of this check alone",
             hint="save the patch under another name, or overwrite it with `--force`",
         )
 
@@ -110,29 +113,68 @@ def save(
 ) -> None:
     """Write a patch where it belongs, and let roxy.toml name it.
 
-    What is overwritten changes in one go with roxy.toml. `desk` is a folder of roxy's own for the
-    new contents. Raises `DiskError` and `ConfigError`.
+    What is overwritten changes in one go with roxy.toml, and is kept where HEAD does not have it.
+    `desk` is a folder of roxy's own for the new contents. Raises `DiskError` and `ConfigError`.
     """
     path = destination.path.encode()
     new = {path: (destination.old, patch)}
     if destination.key is not None:
         data, pointed = _pointed(session, destination)
-        new[MANIFEST] = (_content(data), pointed)
+        new[MANIFEST] = (Content.of(data), pointed)
     if destination.old is None:
         _create(session, path, patch)
         del new[path]
+    elif destination.old == Content.of(patch):
+        _refuse_changed(session, destination)
+        del new[path]
+    elif destination.old.size:
+        _keep_uncommitted(session, destination.path, emit)
     edits = []
     for number, (one, (old, data)) in enumerate(new.items()):
         source = desk / f"saved-{number}"
         files.write(source, data)
-        if old is not None and old != _content(data):
-            edits.append(Edit(one, old, source, _content(data)))
-    if edits:
+        if old is not None:
+            edits.append(Edit(one, old, source, Content.of(data)))
+    if not edits:
+        return
+    try:
         replace(session, check.id, edits, emit)
+    except BaseException:
+        if destination.old is None:
+            emit(Remarked(f"`{destination.path}` is written, but roxy.toml does not name it yet"))
+        raise
 
 
-def _content(data: bytes) -> Content:
-    return Content(hashlib.sha256(data).digest(), len(data))
+def _refuse_changed(session: Session, destination: Destination) -> None:
+    """Raise `DiskError` unless a file that needs no change is still what it was."""
+    session.tree.forget()
+    with suppress(OSError):
+        if session.tree.content(destination.path.encode()) == destination.old:
+            return
+    raise DiskError(
+        f"somebody wrote `{destination.path}` meanwhile, so nothing is saved",
+        hint="see what it holds now, then run the same command again",
+    )
+
+
+def _keep_uncommitted(session: Session, name: str, emit: Emit) -> None:
+    """Copy what is about to be overwritten to `kept/`, unless HEAD has it."""
+    path = name.encode()
+    head = (session.repository.head_blobs([path]) or {}).get(path)
+    try:
+        if is_blob(session.repository.root / name, head):
+            return
+        kept, _ = keep_copies(session.tree, session.repository.state / "kept", [path])
+    except OSError as error:
+        raise DiskError(
+            f"cannot read `{name}`: {error.strerror}", hint="mend its permissions"
+        ) from error
+    emit(Remarked(f"what `{name}` held is kept as `{kept[0].place}`"))
+
+
+def _mutations_of_others(session: Session, check: Check) -> set[str]:
+    others = (one for one in session.manifest.checks if one.id != check.id)
+    return {posixpath.normpath(path) for one in others for path in one.mutations}
 
 
 def _create(session: Session, path: bytes, patch: bytes) -> None:

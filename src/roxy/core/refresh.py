@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import posixpath
 from contextlib import ExitStack
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from roxy.core.events import Emit, Event
-    from roxy.core.lockfile import Lockfile
     from roxy.core.model import Check
     from roxy.core.session import Session
 
@@ -61,10 +59,10 @@ def refresh(session: Session, names: Sequence[str], emit: Emit, *, runs: bool) -
 
     A new patch replaces the old one when every check that uses it proves itself with it, or
     without `runs` at once. What the runs prove is recorded, as verify does. Raises any `RoxyError`
-    before the first run; `Interrupted`, and then nothing is written.
+    before the first run; `Interrupted`, and then nothing is written but what was refuted until then.
     """
     with session.interrupts.breakable():
-        lock = lockfile.read(session.tree.fd) if runs else None
+        recorder = _recorder(session) if runs else None
         patches = _renew_all(session, plan.select(session.manifest, names))
     outcomes = list(_rejections(patches, plan.select(session.manifest, names)))
     for outcome in outcomes:
@@ -73,8 +71,8 @@ def refresh(session: Session, names: Sequence[str], emit: Emit, *, runs: bool) -
         if one.new is not None:
             emit(PatchShown(one.path, one.new, instead_of=one.old))
     proven: set[str] = set()
-    if runs:
-        outcomes += _run(session, patches, emit)
+    if recorder is not None:
+        outcomes += _run(session, patches, recorder, emit)
         proven = {one.check.id for one in outcomes if one.result is Result.VERIFIED}
     patches = [
         changed(one, is_written=not runs or all(check.id in proven for check in one.checks))
@@ -83,8 +81,8 @@ def refresh(session: Session, names: Sequence[str], emit: Emit, *, runs: bool) -
         for one in patches
     ]
     _write(session, [one for one in patches if one.is_written], emit)
-    if lock is not None:
-        _record(session, lock, patches, outcomes)
+    if recorder is not None:
+        _record(recorder, patches, outcomes)
     return Refreshed(tuple(patches), tuple(outcomes))
 
 
@@ -155,8 +153,19 @@ def _rejections(patches: Sequence[Renewed], selected: Sequence[Check]) -> list[O
 # ------------------------------------------------------------------- what they prove
 
 
-def _run(session: Session, patches: Sequence[Renewed], emit: Emit) -> list[Outcome]:
-    """Try all checks that have a new patch, but for those with one that does not fit."""
+def _recorder(session: Session) -> Recorder:
+    lock = lockfile.read(session.tree.fd).only(session.manifest.checks)
+    return Recorder(session.tree, session.repository.state, lock)
+
+
+def _run(
+    session: Session, patches: Sequence[Renewed], recorder: Recorder, emit: Emit
+) -> list[Outcome]:
+    """Try all checks that have a new patch, but for those with one that does not fit.
+
+    A check that is rejected loses its entry at once (S36), whatever ends the rest: the new patch
+    does what the old one did.
+    """
     new = {posixpath.normpath(one.path): one.new for one in patches if one.new is not None}
     lost = {check.id for one in patches if one.misfit is not None for check in one.checks}
     manifest = session.manifest._replace(
@@ -175,33 +184,31 @@ def _run(session: Session, patches: Sequence[Renewed], emit: Emit) -> list[Outco
     def note(event: Event) -> None:
         if isinstance(event, CheckFinished):
             outcomes.append(event.outcome)
+            _drop_entry(recorder, event.outcome)
 
     try_all(session, manifest, jobs, [note], emit)
     return outcomes
 
 
-def _record(
-    session: Session, lock: Lockfile, patches: Sequence[Renewed], outcomes: Sequence[Outcome]
-) -> None:
-    """Record the evidence for patches that are in place now.
+def _drop_entry(recorder: Recorder, outcome: Outcome) -> None:
+    is_refuted = outcome.result is Result.REJECTED and outcome.runs
+    if is_refuted and recorder.lock.fingerprint(outcome.check) is not None:
+        recorder.lock = recorder.lock.without(outcome.check)
+        recorder.write()
 
-    A check that was run and rejected loses its entry (S36): the new patch does what the old one did.
-    """
+
+def _record(recorder: Recorder, patches: Sequence[Renewed], outcomes: Sequence[Outcome]) -> None:
+    """Record the evidence for patches that are in place now."""
     unwritten = {posixpath.normpath(one.path) for one in patches if not one.is_written and one.new}
-    recorder = Recorder(session.tree, session.repository.state, lock.only(session.manifest.checks))
-    proven = [
-        one
-        for one in outcomes
-        if one.result is Result.VERIFIED
-        and not any(posixpath.normpath(path) in unwritten for path in one.check.mutations)
-    ]
-    for one in proven:
-        if one.fingerprint is not None:
-            recorder.lock = recorder.lock.with_entry(one.check, one.fingerprint)
+    before = recorder.lock
     for one in outcomes:
-        if one.result is Result.REJECTED and one.runs:
-            recorder.lock = recorder.lock.without(one.check)
-    if recorder.lock != lock:
+        if (
+            one.result is Result.VERIFIED
+            and one.fingerprint is not None
+            and not any(posixpath.normpath(path) in unwritten for path in one.check.mutations)
+        ):
+            recorder.lock = recorder.lock.with_entry(one.check, one.fingerprint)
+    if recorder.lock != before:
         recorder.write()
 
 
@@ -216,7 +223,7 @@ def _write(session: Session, patches: Sequence[Renewed], emit: Emit) -> None:
         path, new = _really(session, one.path), one.new or b""
         source = folder / str(number)
         files.write(source, new)
-        edits.setdefault(path, Edit(path, _content(one.old), source, _content(new)))
+        edits.setdefault(path, Edit(path, Content.of(one.old), source, Content.of(new)))
     replace(session, ", ".join(one.path for one in patches), list(edits.values()), emit)
     desk.clear()
 
@@ -231,7 +238,3 @@ def _really(session: Session, path: str) -> bytes:
     if b".git" in inside.split(b"/"):
         raise ConfigError(f"`{path}` leads into the git directory", hint="make it a plain file")
     return inside
-
-
-def _content(data: bytes) -> Content:
-    return Content(hashlib.sha256(data).digest(), len(data))

@@ -25,6 +25,7 @@ from roxy.core.replacement import replace
 from roxy.core.status import name_files
 from roxy.core.unstaged import take
 from roxy.core.verify import try_all
+from roxy.core.working_tree import Content
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -89,7 +90,7 @@ def run_trial(session: Session, asked: Asked, emit: Emit) -> Trial:
         save(session, destination, check, patch, desk.made_folder("saved"), emit)
         desk.clear()
         saved = destination.path
-        kept = _drop_saved(session, mutation, patch, kept)
+        kept = _drop_saved(session, destination.path, mutation, patch, kept)
     is_pointed = bool(saved and destination and destination.key)
     return Trial(outcome, mutation, patch, kept, saved, is_pointed)
 
@@ -162,12 +163,12 @@ def _keep(session: Session, unstaged: Unstaged) -> tuple[Kept, ...]:
 
 
 def _drop_saved(
-    session: Session, mutation: str, patch: bytes, kept: tuple[Kept, ...]
+    session: Session, path: str, mutation: str, patch: bytes, kept: tuple[Kept, ...]
 ) -> tuple[Kept, ...]:
     """Remove each copy that is what a saved patch makes of its file, and return the others.
 
-    A file may come out of a patch otherwise than it was edited, with the line ends of the index. In
-    doubt a copy stays.
+    The patch is read back first: somebody may have taken it away since. And a file may come out of
+    it otherwise than it was edited, with the line ends of the index. In doubt a copy stays.
     """
     if not kept:
         return ()
@@ -176,6 +177,8 @@ def _drop_saved(
     with suppress(RoxyError, OSError), ExitStack() as stack:
         stack.callback(scratch.clear)
         session.tree.forget()
+        if session.tree.content(path.encode()) != Content.of(patch):
+            return kept
         fit = scratch.fit(mutation, patch, {one.path for one in kept})
         made = {} if isinstance(fit, Misfit) else {edit.path: edit.new for edit in fit.edits}
         for one in kept:

@@ -16,7 +16,7 @@ from roxy.core.diff import Change, print_diff
 from roxy.core.errors import GitError, UsageError
 from roxy.core.hidden_attributes import HiddenAttributes
 from roxy.core.misfit import MisfitError, name
-from roxy.core.model import LOCKFILE
+from roxy.core.model import LOCKFILE, MANIFEST
 from roxy.core.mutation import Edit
 from roxy.core.patch import parse
 from roxy.core.status import name_files
@@ -165,6 +165,11 @@ class _Taker:
                     f"git has the filter `{value}` in force for {name(path)},"
                     " and no filter is ever run here"
                 )
+        if MANIFEST in paths:
+            raise UsageError(
+                "roxy.toml has unstaged edits, and it cannot be a part of a mutation",
+                hint=_STAGE_FIRST,
+            )
         if attributes := [path for path in paths if path in attribute_files([path])]:
             raise UsageError(
                 f"{name_files(attributes)} says how git stores other files, so no edit of it"

@@ -50,6 +50,11 @@ class Content(NamedTuple):
     """The 32 raw bytes of the digest."""
     size: int
 
+    @classmethod
+    def of(cls, data: bytes) -> Content:
+        """Say it of some bytes."""
+        return cls(hashlib.sha256(data).digest(), len(data))
+
 
 def stamp_of(seen: os.stat_result) -> Stamp:
     """Take a stamp from a stat."""
