@@ -11,20 +11,34 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from roxy.core import digest_cache, digests
+from roxy.core import contents, digest_cache, digests
+from roxy.core.contents import NOTHING, Contents
 from roxy.core.digests import Digests
 from roxy.core.interrupts import Interrupts
 from roxy.core.working_tree import RACY, Tree
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from project import Project
+    from roxy.core.working_tree import Stamp
 
 SECOND = 1_000_000_000
 OLD = b"one"
 NEW = b"two"
+
+
+class Listening(Digests):
+    """Digests that remember what was asked of them."""
+
+    def __init__(self, tree: Tree) -> None:
+        super().__init__(tree, Interrupts())
+        self.heard: list[bytes] = []
+
+    def read_stamped(self, stamps: Mapping[bytes, Stamp]) -> dict[bytes, bytes]:
+        self.heard = [*stamps]
+        return super().read_stamped(stamps)
 
 
 @dataclass
@@ -54,15 +68,13 @@ class Place:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(digests, "time", self)
             tree = Tree(self.tree)
-            one = Digests(tree, Interrupts())
-            one.known = digest_cache.load(self.state)
-            before = dict(one.known)
-            found = one.read(paths or [b"src/file"])
-            self.read = [path for path in found if found[path] != before.get(path, b"")[-32:]]
-            if one.news:
-                digest_cache.save(self.state, one.known, found)
+            before = digest_cache.load(self.state)
+            one = Listening(tree)
+            now = contents.read(one, tree.stamps(paths or [b"src/file"]), before)
+            self.read = one.heard
+            digest_cache.keep(self.state, now, before, one.effort)
             tree.close()
-        return found
+        return {path: now.digest(path) or b"" for path in now.paths}
 
     def content(self) -> bytes:
         """Say which content a command takes the file to have."""
@@ -82,10 +94,8 @@ def place(tmp_path: Path) -> Place:
 def forge(place: Place, data: bytes) -> None:
     """Make the cache say that the file, as it stands, holds something else."""
     known = digest_cache.load(place.state)
-    stamp = known[b"src/file"][:-32]
-    digest_cache.save(
-        place.state, {b"src/file": stamp + hashlib.sha256(data).digest()}, [b"src/file"]
-    )
+    fields = known.fields[:-32] + hashlib.sha256(data).digest()
+    digest_cache.save(place.state, Contents(known.paths, known.stamps, fields))
 
 
 @pytest.mark.rule("S38")
@@ -169,7 +179,7 @@ def damages(sound: bytes) -> list[bytes]:
         sound[:at] + bytes([sound[at] ^ 1]) + sound[at + 1 :] for at in range(0, len(sound), 3)
     ]
     cut = [sound[:at] for at in range(0, len(sound), 3)]
-    return [*flipped, *cut, sound + b"\0", b"\0" * 200, sound.replace(b"digests 1", b"digests 2")]
+    return [*flipped, *cut, sound + b"\0", b"\0" * 200, sound.replace(b"digests 2", b"digests 1")]
 
 
 @pytest.mark.rule("S38")
@@ -179,7 +189,7 @@ def test_a_cache_that_is_damaged_or_from_another_roxy_is_none(place: Place) -> N
     sound = place.cache.read_bytes()
     for data in damages(sound):
         place.cache.write_bytes(data)
-        assert digest_cache.load(place.state) == {}
+        assert digest_cache.load(place.state) is NOTHING
         place.ahead = 0  # so that it is not written anew
         assert place.content() == OLD
 
@@ -220,9 +230,7 @@ def test_verify_takes_nothing_from_the_cache(project: Project, words: tuple[str,
     place = Place(project.root, project.root / ".git/roxy")
     place.state.mkdir()
     place.look(b"src/greeting.txt")
-    known = digest_cache.load(place.state)[b"src/greeting.txt"]
-    wrong = known[:-32] + hashlib.sha256(NEW).digest()
-    digest_cache.save(place.state, {b"src/greeting.txt": wrong}, [b"src/greeting.txt"])
+    forge(place, NEW)
     assert project.roxy(*words).code == 0
     place.cache.unlink()
     assert project.roxy("gate").out == "verified greeting/text\n1 check: 1 verified\n"
@@ -239,3 +247,23 @@ def test_gate_keeps_the_cache_beside_its_other_things_and_says_the_same_without(
     assert project.roxy("gate") == first
     (project.root / ".git/roxy/digests").write_bytes(b"garbage")
     assert project.roxy("gate") == first
+
+
+@pytest.mark.rule("S38")
+def test_a_little_that_is_new_among_much_is_not_kept_but_much_is(place: Place) -> None:
+    names = sorted(b"src/%03d" % number for number in range(200))
+    for name in names:
+        (place.tree / os.fsdecode(name)).write_bytes(OLD)
+    place.look(*names)
+    kept = place.cache.read_bytes()
+    (place.tree / "src/007").write_bytes(NEW)
+    for _ in range(2):
+        assert place.look(*names)[b"src/007"] == hashlib.sha256(NEW).digest()
+        assert place.read == [b"src/007"]
+    assert place.cache.read_bytes() == kept
+    for name in names[:50]:
+        (place.tree / os.fsdecode(name)).write_bytes(NEW)
+    place.look(*names)
+    assert place.read == names[:50]
+    place.look(*names)
+    assert place.read == []

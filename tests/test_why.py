@@ -14,9 +14,12 @@ import pytest
 
 from inside import standing, stock
 from project import in_zone
-from roxy.core import when
+from roxy.core import contents, digest_cache, when
+from roxy.core.digests import Digests
+from roxy.core.interrupts import Interrupts
 from roxy.core.model import Check, State
 from roxy.core.tries import Archive, check_digits
+from roxy.core.working_tree import Tree
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -192,6 +195,44 @@ def edit(project: Project) -> None:
     project.write("src/new.txt", "")
     project.git("add", "src/new.txt")
     project.write(os.fsdecode(b"src/\xff"), "")
+
+
+def see(project: Project) -> None:
+    """Keep what all covered files hold, as a `gate` does that comes a while after an edit."""
+    tree = Tree(project.root)
+    names = sorted(os.listdir(os.fsencode(project.root / "src")))
+    stamps = tree.stamps(b"src/" + name for name in names)
+    digest_cache.save(project.state, contents.read(Digests(tree, Interrupts()), stamps))
+    tree.close()
+
+
+@pytest.mark.rule("S34", "S39")
+def test_what_gate_saw_last_tells_the_same_as_the_receipt(project: Project) -> None:
+    project.greet()
+    project.write("src/old.txt", "")
+    project.commit()
+    assert project.roxy("verify").code == 0
+    see(project)
+    edit(project)
+    seen = reason(project)
+    (project.state / "digests").unlink()
+    assert seen == reason(project)
+    assert seen.details.receipt == receipts(project)[0].name
+
+
+@pytest.mark.rule("S34", "S39")
+def test_what_gate_saw_last_needs_no_receipt_but_the_evidence_must_be_for_it(
+    verified: Project,
+) -> None:
+    see(verified)
+    shutil.rmtree(verified.state / "receipts")
+    greeting = verified.read("src/greeting.txt")
+    verified.write("src/greeting.txt", "hello\n")
+    assert reason(verified).text == "`src/greeting.txt` changed"
+    assert (reason(verified).details.receipt, reason(verified).details.commit) == (None, None)
+    see(verified)  # no evidence is for that, so git has to tell
+    verified.write("src/greeting.txt", greeting + b"again\n")
+    assert reason(verified).text.startswith("`src/greeting.txt` changed since commit")
 
 
 @pytest.mark.rule("S34", "S39")

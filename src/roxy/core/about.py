@@ -12,7 +12,7 @@ from roxy.core.log import KEPT_AT_EACH_END
 from roxy.core.model import Reason
 from roxy.core.mutation import Misfit, Scratch
 from roxy.core.outcome import Phase
-from roxy.core.stock import patches_of, survey
+from roxy.core.stock import survey
 from roxy.core.tries import Archive, Try
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def tell_about(session: Session, checks: Collection[Check]) -> list[About]:
         ids = {check.id for check in checks}
         abouts = []
         try:
-            scratch.prepare([patch for check in checks for patch in patches_of(manifest, check)])
+            scratch.prepare([patch for check in checks for patch in manifest.patches_of(check)])
             for standing, entry in zip(found.standings, found.entries, strict=True):
                 check = standing.check
                 if check.id not in ids:

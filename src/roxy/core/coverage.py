@@ -58,20 +58,22 @@ def find_covered(
     globs = {text: glob.parse(text) for check in checks for text in check.globs}
     prefixes = glob.outermost(prefix for one in globs.values() for prefix in one.prefixes)
     with repository.listing(prefixes) as listing:
-        early = digests.stamps(
-            tree, _union([tuple(one.matching(expected)) for one in globs.values()])
-        )
+        matching = {text: tuple(one.matching(expected)) for text, one in globs.items()}
+        early = digests.stamps(tree, _union(list(matching.values())))
         listed = [path for path in listing.paths() if path != LOCKFILE]
-    matching = {text: tuple(one.matching(listed)) for text, one in globs.items()}
+    if listed != list(expected):
+        matching = {text: tuple(one.matching(listed)) for text, one in globs.items()}
     candidates = _union(list(matching.values()))
     stamps: Mapping[bytes, Stamp] = early
+    absent: tuple[bytes, ...] = ()
     if tuple(early) != candidates:
         late = digests.stamps(tree, [path for path in candidates if path not in early])
         stamps = {path: seen for path in candidates if (seen := early.get(path) or late.get(path))}
-    if len(stamps) < len(candidates):
         matching = {
             text: tuple(path for path in some if path in stamps) for text, some in matching.items()
         }
+        lost = (path for path in candidates if path not in stamps)
+        absent = tuple(path for path in lost if tree.look(path) is None)
     idle = frozenset(
         check.id for check in checks if not all(matching[text] for text in check.globs)
     )
@@ -83,8 +85,12 @@ def find_covered(
         for check in checks
         if check.inputs
     }
-    absent = (path for path in candidates if path not in stamps and tree.look(path) is None)
-    return Coverage(found, stamps, tuple(absent), idle, covered)
+    return Coverage(found, stamps, absent, idle, covered)
+
+
+def files_of(check: Check, paths: Sequence[bytes]) -> tuple[bytes, ...]:
+    """Return those of some sorted paths that the globs of a check mean, its inputs among them."""
+    return _union([tuple(glob.parse(text).matching(paths)) for text in check.globs])
 
 
 def _union(some: Sequence[tuple[bytes, ...]]) -> tuple[bytes, ...]:

@@ -10,53 +10,63 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import struct
 from typing import TYPE_CHECKING
 
 from roxy.core import files, regular_file
+from roxy.core.contents import NOTHING, Contents
 from roxy.core.errors import DiskError
 from roxy.core.working_tree import STAMP_SIZE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from pathlib import Path
 
-_HEADER = b"roxy digests 1\n"
-"""To be changed with what follows it: the SHA-256 of the rest, how many names there are, each
-name and a NUL, then for each in the same order the stamp and the digest."""
-_DIGEST = 32
-_COUNT = 8
-_RECORD = STAMP_SIZE + _DIGEST
+_HEADER = b"roxy digests 2\n"
+"""To be changed with what follows it: the SHA-256 of the rest, two numbers (how many files, and the
+size of their names), each path and a NUL, then the two columns of `Contents`."""
+_CHECKSUM = 32
+_NUMBERS = struct.Struct("=QQ")
 _MOST = 512 * regular_file.MEBIBYTE
 """Bytes of a cache; one of a million covered files has fewer."""
+_WRITING = 256
+"""Bytes that can be read in about the time that it takes to keep one file's digest."""
 
 
-def load(state: Path) -> dict[bytes, bytes]:
-    """Return stamp and digest by path, as `Digests.known` has them; empty without a sound cache."""
+def load(state: Path) -> Contents:
+    """Return what was kept; nothing without a sound cache."""
     try:
         data = regular_file.read(None, os.fsencode(_path(state)), _MOST, follow_links=False)
     except regular_file.UnreadableFileError:
-        return {}
-    rest = data[len(_HEADER) + _DIGEST :]
-    if data[: len(_HEADER) + _DIGEST] != _HEADER + hashlib.sha256(rest).digest():
-        return {}
-    count = int.from_bytes(rest[:_COUNT], "big")
-    at = len(rest) - count * _RECORD
-    names = rest[_COUNT:at].split(b"\0")
-    return dict(
-        zip(names, (rest[i : i + _RECORD] for i in range(at, len(rest), _RECORD)), strict=False)
-    )
+        return NOTHING
+    start = len(_HEADER) + _CHECKSUM
+    with memoryview(data) as view:
+        checksum = hashlib.sha256(view[start:]).digest()
+    if data[:start] != _HEADER + checksum or len(data) < start + _NUMBERS.size:
+        return NOTHING
+    count, size = _NUMBERS.unpack_from(data, start)
+    names = start + _NUMBERS.size
+    stamps = names + size
+    fields = stamps + count * STAMP_SIZE
+    paths = tuple(data[names:stamps].split(b"\0")[:-1])
+    return Contents(paths, data[stamps:fields], data[fields:])
 
 
-def save(state: Path, known: dict[bytes, bytes], paths: Iterable[bytes]) -> None:
-    """Keep what is known of `paths` for the next command; where that cannot be, nothing is lost."""
-    kept = [path for path in paths if path in known]
-    rest = b"".join(
-        (
-            len(kept).to_bytes(_COUNT, "big"),
-            *(path + b"\0" for path in kept),
-            *(known[path] for path in kept),
-        )
-    )
+def keep(state: Path, now: Contents, before: Contents, effort: int) -> None:
+    """Keep what was read for the next command; where that cannot be, nothing is lost.
+
+    A little that is new among much is left to be read again, which takes less time than to write
+    all of it. `effort` is what reading it took, in bytes; none where nothing can serve again.
+    """
+    is_other = now.paths != before.paths and (effort or before.paths)
+    if is_other or effort > _WRITING * len(now.paths):
+        save(state, now)
+
+
+def save(state: Path, contents: Contents) -> None:
+    """Write the cache, whatever is in it; where that cannot be, nothing is lost."""
+    names = b"".join([path + b"\0" for path in contents.paths])
+    numbers = _NUMBERS.pack(len(contents.paths), len(names))
+    rest = b"".join((numbers, names, contents.stamps, contents.fields))
     with contextlib.suppress(DiskError):
         files.write(_path(state), _HEADER + hashlib.sha256(rest).digest() + rest)
 

@@ -9,13 +9,16 @@ import time
 from typing import TYPE_CHECKING
 
 from roxy.core.errors import DiskError
-from roxy.core.working_tree import BLOCK, GONE, READ, STAMP_SIZE, is_racy, stamp_of
+from roxy.core.working_tree import BLOCK, GONE, READ, STAMP_SIZE, Stamp, is_racy, stamp_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from roxy.core.interrupts import Interrupts
-    from roxy.core.working_tree import Stamp, Tree
+    from roxy.core.working_tree import Tree
+
+_OPENING = 1 << 14
+"""Bytes that are read in about the time that opening a file takes."""
 
 
 class Digests:
@@ -24,10 +27,10 @@ class Digests:
     def __init__(self, tree: Tree, interrupts: Interrupts) -> None:
         self._tree = tree
         self._interrupts = interrupts
-        self.known: dict[bytes, bytes] = {}
+        self._known: dict[bytes, bytes] = {}
         """What may serve again: a stamp, then the digest read while it stood, by path."""
-        self.news = 0
-        """How many of them were read and not known before."""
+        self.effort = 0
+        """About how many bytes more could have been read in the time that it took to learn that."""
 
     def read(self, paths: Iterable[bytes]) -> dict[bytes, bytes]:
         """Return the 32 raw bytes for each path that is a regular file now.
@@ -38,7 +41,7 @@ class Digests:
 
     def read_stamped(self, stamps: Mapping[bytes, Stamp]) -> dict[bytes, bytes]:
         """Do the same for regular files whose stamps were taken a moment ago, folder by folder."""
-        known = self.known
+        known = self._known
         found = {}
         self._tree.forget()
         for path, stamp in stamps.items():
@@ -57,6 +60,13 @@ class Digests:
                 found[path] = digest
         return found
 
+    def lasting_stamp(self, path: bytes, digest: bytes) -> Stamp | None:
+        """Return a stamp with which a file has this digest for sure; None if none is known (S38)."""
+        record = self._known.get(path)
+        if record is None or not record.endswith(digest):
+            return None
+        return Stamp(record[:STAMP_SIZE])
+
     def _read(self, path: bytes) -> bytes | None:
         """Read a file, and remember what it holds if nobody can have written it meanwhile."""
         folder, _, name = path.rpartition(b"/")
@@ -72,8 +82,8 @@ class Digests:
             digest = total.digest()
             stamp = stamp_of(seen)
             if stamp == stamp_of(os.fstat(fd)) and not is_racy(stamp, now):
-                self.known[path] = stamp + digest
-                self.news += 1
+                self._known[path] = stamp + digest
+                self.effort += _OPENING + seen.st_size
         finally:
             os.close(fd)
         return digest

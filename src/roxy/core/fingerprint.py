@@ -19,28 +19,25 @@ def fingerprint(check: Check, patches: Sequence[bytes], digests: Mapping[bytes, 
     `patches` are the bytes of its mutations in list order; `digests` holds the 32 raw bytes of the
     SHA-256 of every covered file by its path. Names, description, globs and modes are not in it.
     """
-    return fingerprint_of(
-        check, patches, (of_file(path, digests[path]) for path in sorted(digests))
-    )
+    files = b"".join([of_file(path, digests[path]) for path in sorted(digests)])
+    return fingerprint_of(check, patches, files)
 
 
-def fingerprint_of(check: Check, patches: Sequence[bytes], files: Iterable[bytes]) -> str:
-    """Do the same with what `of_file` makes of each file, in byte order of their paths."""
+def fingerprint_of(check: Check, patches: Sequence[bytes], files: bytes) -> str:
+    """Do the same with what `of_file` makes of each file, one after the other by their paths."""
     broken_by = b"mutation" if check.reproduces is None else b"reproduces"
-    return (
-        PREFIX
-        + hashlib.sha256(
-            b"".join(
-                (
-                    b"roxy fingerprint 1\n",
-                    _field(b"run", check.run.encode()),
-                    *(_field(broken_by, patch) for patch in patches),
-                    *_terms(check),
-                    *files,
-                )
+    total = hashlib.sha256(
+        b"".join(
+            (
+                b"roxy fingerprint 1\n",
+                _field(b"run", check.run.encode()),
+                *(_field(broken_by, patch) for patch in patches),
+                *_terms(check),
             )
-        ).hexdigest()
+        )
     )
+    total.update(files)
+    return PREFIX + total.hexdigest()
 
 
 def _terms(check: Check) -> Iterable[bytes]:

@@ -106,6 +106,12 @@ class Manifest(NamedTuple):
         """Every check, in manifest order."""
         return tuple(check for claim in self.claims for check in claim.checks)
 
+    def patches_of(self, check: Check) -> list[bytes]:
+        """Return the bytes of a check's patches, in list order, or the files that it reproduces."""
+        if check.reproduces is not None:
+            return [self.old_code[check.id]]
+        return [self.patches[path] for path in check.mutations]
+
 
 class Details(NamedTuple):
     """What a `Reason` found, for programs: how the code now differs from the code then."""
@@ -121,9 +127,9 @@ class Details(NamedTuple):
     commit: str | None = None
     """Since which commit, where git told it and no receipt did."""
     receipt: str | None = None
-    """The file name of the receipt, or of the note of a start, that told it."""
+    """The file name of the receipt, or of the note of a start, of the try that it is about."""
     time: str | None = None
-    """When the try was that the reason is about: UTC, RFC 3339."""
+    """When that try was: UTC, RFC 3339."""
 
 
 class Reason(NamedTuple):

@@ -7,16 +7,17 @@ import os
 import posixpath
 from typing import TYPE_CHECKING, NamedTuple
 
-from roxy.core import coverage, digest_cache, lockfile, regular_file
+from roxy.core import contents, coverage, digest_cache, lockfile, regular_file
 from roxy.core.errors import RoxyError
-from roxy.core.fingerprint import fingerprint_of, of_file
+from roxy.core.fingerprint import fingerprint_of
 from roxy.core.model import LOCKFILE, MANIFEST, Entry, Report, Standing, State
 from roxy.core.status import name_files, stand
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from roxy.core.contents import Contents
     from roxy.core.coverage import Coverage
     from roxy.core.git import Repository
     from roxy.core.lockfile import Lockfile
@@ -82,17 +83,21 @@ def _weaknesses(session: Session, standings: Iterable[Standing]) -> Iterator[str
 
 def survey(session: Session) -> Survey:
     """Find out where every check stands, and why."""
-    manifest = session.manifest
+    manifest, state = session.manifest, session.repository.state
     lock = lockfile.read(session.tree.fd)
-    digests, state = session.digests, session.repository.state
-    digests.known = digest_cache.load(state)
+    earlier = digest_cache.load(state)
     covered = coverage.find_covered(
-        session.repository, session.tree, manifest.checks, expected=tuple(digests.known)
+        session.repository, session.tree, manifest.checks, expected=earlier.paths
     )
-    standings = take_standings(session, covered, lock)
-    if digests.news or len(digests.known) > 2 * len(covered.stamps):
-        digest_cache.save(state, digests.known, covered.stamps)
-    reasons = _explain(session, standings, covered, lock)
+    now = contents.read(session.digests, covered.stamps, earlier)
+    digest_cache.keep(state, now, earlier, session.digests.effort)
+    standings = take_standings(manifest, covered, now, lock)
+    reasons: Mapping[str, Reason] = {}
+    if any(one.state is not State.VERIFIED for one in standings):
+        from roxy.core.why import Why  # noqa: PLC0415 - most often there is nothing to explain
+
+        why = Why(session.repository, manifest, lock, covered.files, now, earlier)
+        reasons = why.explain(standings)
     entries = tuple(
         Entry(one.check, one.state, reasons.get(one.check.id, one.reason)) for one in standings
     )
@@ -155,36 +160,16 @@ def descriptions(manifest: Manifest) -> dict[str, str | None]:
     return {claim.name: claim.description for claim in manifest.claims}
 
 
-def take_standings(session: Session, covered: Coverage, lock: Lockfile) -> list[Standing]:
+def take_standings(
+    manifest: Manifest, covered: Coverage, now: Contents, lock: Lockfile
+) -> list[Standing]:
     """Return every check's state beside a lock, in manifest order."""
-    digests = session.digests.read_stamped(covered.stamps)
-    fields = {path: of_file(path, digest) for path, digest in digests.items()}
     standings = []
-    for check in session.manifest.checks:
-        files = (fields[path] for path in covered.files[check.id] if path in fields)
-        now = fingerprint_of(check, patches_of(session.manifest, check), files)
-        standings.append(stand(check, now, lock.fingerprint(check)))
+    for check in manifest.checks:
+        files = now.of(covered.files[check.id])
+        fingerprint = fingerprint_of(check, manifest.patches_of(check), files)
+        standings.append(stand(check, fingerprint, lock.fingerprint(check)))
     return standings
-
-
-def patches_of(manifest: Manifest, check: Check) -> list[bytes]:
-    """Return the bytes of a check's patches, in list order, or the files that it reproduces."""
-    if check.reproduces is not None:
-        return [manifest.old_code[check.id]]
-    return [manifest.patches[path] for path in check.mutations]
-
-
-def _explain(
-    session: Session, standings: Sequence[Standing], covered: Coverage, lock: Lockfile
-) -> dict[str, Reason]:
-    """Return why each check that is not verified is not, by its id."""
-    if all(one.state is State.VERIFIED for one in standings):
-        return {}
-    from roxy.core.why import Why  # noqa: PLC0415 - most often there is nothing to explain
-
-    digests = session.digests.read_stamped(covered.stamps)
-    why = Why(session.repository, session.manifest, lock, covered.files, digests)
-    return why.explain(standings)
 
 
 def _kept(folder: Path) -> list[str]:

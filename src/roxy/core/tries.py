@@ -168,6 +168,10 @@ class Archive:
             found.setdefault(name.fingerprint, []).append(name)
         return found
 
+    @cached_property
+    def _last_names(self) -> dict[str, Name]:
+        return {name.check: name for name in reversed(self.names)}
+
     @property
     def _folder(self) -> Path:
         return self.state / "receipts"
@@ -222,15 +226,30 @@ class Archive:
 
     def evidence(self, check: Check, fingerprint: str) -> Try | None:
         """Return the try that some recorded evidence comes from, if it was on this machine."""
-        for name in self._by_fingerprint.get(fingerprint_digits(fingerprint), ()):
-            if name.check not in ("", check_digits(check.id)):
-                continue
+        for name in self._names(check, fingerprint):
             one = self.read(name)
             if one and (one.fingerprint, one.claim, one.check) == (
                 *(fingerprint, check.claim, check.name),
             ):
                 return one
         return None
+
+    def newest(self, check: Check, fingerprint: str) -> Name | None:
+        """Return the newest receipt of a check with a fingerprint, by its name alone."""
+        return next(self._names(check, fingerprint), None)
+
+    def _names(self, check: Check, fingerprint: str) -> Iterator[Name]:
+        digits = ("", check_digits(check.id))
+        names = self._by_fingerprint.get(fingerprint_digits(fingerprint), ())
+        return (name for name in names if name.check in digits)
+
+    def last_if_of(self, check: Check, fingerprint: str) -> Try | None:
+        """Return the newest try of a check if it was of this very code."""
+        last = self._last_names.get(check_digits(check.id))
+        if last is None or last.fingerprint != fingerprint_digits(fingerprint):
+            return None
+        one = self.read(last)
+        return one if one and (one.id, one.fingerprint) == (check.id, fingerprint) else None
 
     def last_of_each(self, checks: Iterable[Check]) -> dict[str, Try | CutShort]:
         """Return the newest try of each check that has one, by its id: one pass for all."""

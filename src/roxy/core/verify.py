@@ -9,11 +9,10 @@ from __future__ import annotations
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING
 
 from roxy import __version__
-from roxy.core import coverage, lockfile, plan
+from roxy.core import contents, coverage, lockfile, plan
 from roxy.core.errors import ConfigError, Fault, Interrupted, LockfileError
 from roxy.core.events import CheckFinished, CheckStarted
 from roxy.core.fingerprint import fingerprint
@@ -25,7 +24,7 @@ from roxy.core.outcome import Outcome, Phase
 from roxy.core.pruning import prune
 from roxy.core.receipts import ReceiptKeeper, past_seconds
 from roxy.core.recorder import Recorder, with_outcome
-from roxy.core.stock import descriptions, patches_of, take_standings
+from roxy.core.stock import descriptions, take_standings
 from roxy.core.verdict import Evidence, is_over, judge
 from roxy.core.working_tree import same_but_ctime, stamp_of
 from roxy.core.workspace import Workspace
@@ -279,7 +278,8 @@ def _work(session: Session, names: Sequence[str], *, everything: bool) -> _Work:
     selected = plan.select(manifest, names)
     lock, trouble = _read_lock(session, everything=everything)
     covered = coverage.find_covered(session.repository, session.tree, manifest.checks)
-    standings = {one.check.id: one for one in take_standings(session, covered, lock)}
+    now = contents.read(session.digests, covered.stamps)
+    standings = {one.check.id: one for one in take_standings(manifest, covered, now, lock)}
     jobs = tuple(
         check for check in selected if everything or standings[check.id].state is not State.VERIFIED
     )
@@ -340,7 +340,7 @@ def try_all(
             seconds_left = _seconds_left(past, [check, *left])
             number, expected = len(jobs) - len(left), past.get(check.id)
             tell(CheckStarted(check, number, len(jobs), seconds_left, expected))
-            patches = patches_of(manifest, check)
+            patches = manifest.patches_of(check)
             tell(CheckFinished(verify_check(check, patches, place)))
 
 
@@ -363,10 +363,9 @@ def _touched(
 
 def _keep_receipts(session: Session, manifest: Manifest) -> ReceiptKeeper:
     repository = session.repository
-    patches = partial(patches_of, manifest)
     with session.interrupts.breakable():
         commit, dirty = repository.commit(), repository.is_dirty()
-    return ReceiptKeeper(repository.state, patches, commit, dirty, __version__)
+    return ReceiptKeeper(repository.state, manifest.patches_of, commit, dirty, __version__)
 
 
 def refuse_unreadable(

@@ -1,4 +1,4 @@
-"""Why checks are not verified: what receipts tell, and without one, what git does.
+"""Why checks are not verified: what the last `gate` saw tells, or receipts, or git.
 
 States are decided before this is asked, and nothing here changes one.
 """
@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import hashlib
 import time
+from functools import cached_property
 from typing import TYPE_CHECKING
 
-from roxy.core import lock_history, when
+from roxy.core import coverage, lock_history, when
+from roxy.core.fingerprint import fingerprint_of
 from roxy.core.model import Details, Reason, Result, State
 from roxy.core.status import CHANGED, Basis, compare, in_words, optional_keys
-from roxy.core.tries import Archive, CutShort, Try
+from roxy.core.tries import Archive, CutShort, Try, moment
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from roxy.core.contents import Contents
     from roxy.core.git import Repository
     from roxy.core.lockfile import Lockfile
     from roxy.core.model import Check, Manifest, Standing
@@ -39,26 +42,28 @@ class Why:
         repository: Repository,
         manifest: Manifest,
         lock: Lockfile,
-        covered: Mapping[str, Sequence[bytes]],
-        digests: Mapping[bytes, bytes],
+        covered: Mapping[str, tuple[bytes, ...]],
+        contents: Contents,
+        earlier: Contents,
     ) -> None:
         self._repository = repository
         self._manifest = manifest
         self._lock = lock
         self._covered = covered
-        self._digests = digests
+        self._contents = contents
+        self._earlier = earlier
         self._archive = Archive(repository.state)
         self._now = time.time()
 
     def explain(self, standings: Sequence[Standing]) -> dict[str, Reason]:
         """Return the reason for each check that is not verified, by its id."""
         open_ones = [one for one in standings if one.state is not State.VERIFIED]
-        last = self._archive.last_of_each([one.check for one in open_ones])
         stale = [one for one in open_ones if one.state is State.STALE]
         reasons = self._of_stale(stale)
         for one in stale:
-            reasons[one.check.id] = self._with_rejection(one, last.get(one.check.id), reasons)
+            reasons[one.check.id] = self._with_rejection(one, reasons[one.check.id])
         unverified = [one for one in open_ones if one.state is State.UNVERIFIED]
+        last = self._archive.last_of_each([one.check for one in unverified])
         return (
             reasons
             | {one.check.id: self._of_try(one, last) for one in unverified}
@@ -72,14 +77,44 @@ class Why:
         without = {}
         for one in stale:
             recorded = self._lock.fingerprint(one.check) or ""
-            evidence = self._archive.evidence(one.check, recorded)
-            if evidence is None:
+            details = self._since_seen(one.check, recorded) or self._since_tried(
+                one.check, recorded
+            )
+            if details is None:
                 without[one.check.id] = (one.check, recorded)
             else:
-                details = compare(evidence.basis, self._basis(one.check))
-                details = details._replace(receipt=evidence.name.file, time=evidence.time)
                 reasons[one.check.id] = Reason("changed", in_words(details) or CHANGED, details)
         return reasons | self._by_git(without)
+
+    def _since_seen(self, check: Check, recorded: str) -> Details | None:
+        """Return which files differ from those that `gate` saw last, if the evidence is for them.
+
+        This reads no receipt, which may be long, and needs none, which may be elsewhere.
+        """
+        then = coverage.files_of(check, self._earlier.paths)
+        files = self._earlier.of(then)
+        if fingerprint_of(check, self._manifest.patches_of(check), files) != recorded:
+            return None
+        now = self._covered[check.id]
+        details = Details(
+            changed=tuple(sorted(self._changed.intersection(now, then))),
+            added=tuple(sorted(set(now).difference(then))) if now != then else (),
+            removed=tuple(sorted(set(then).difference(now))) if now != then else (),
+        )
+        name = self._archive.newest(check, recorded)
+        return details if name is None else details._replace(receipt=name.file, time=moment(name))
+
+    @cached_property
+    def _changed(self) -> set[bytes]:
+        return self._contents.changed_since(self._earlier)
+
+    def _since_tried(self, check: Check, recorded: str) -> Details | None:
+        """Return what differs from what the receipt of the evidence tells, if it is here."""
+        evidence = self._archive.evidence(check, recorded)
+        if evidence is None:
+            return None
+        details = compare(evidence.basis, self._basis(check))
+        return details._replace(receipt=evidence.name.file, time=evidence.time)
 
     def _by_git(self, without: Mapping[str, tuple[Check, str]]) -> dict[str, Reason]:
         """Return the reasons of stale checks of whose evidence this machine has no receipt."""
@@ -99,14 +134,10 @@ class Why:
                     reasons[name] = Reason("changed", text, details)
         return reasons
 
-    def _with_rejection(
-        self, standing: Standing, last: Try | CutShort | None, reasons: Mapping[str, Reason]
-    ) -> Reason:
+    def _with_rejection(self, standing: Standing, reason: Reason) -> Reason:
         """Add that this very code was tried already, and how that ended."""
-        reason = reasons[standing.check.id]
-        if not isinstance(last, Try) or last.fingerprint != standing.fingerprint:
-            return reason
-        if not _is_bad(last):
+        last = self._archive.last_if_of(standing.check, standing.fingerprint)
+        if last is None or not _is_bad(last):
             return reason
         return reason._replace(text=f"{reason.text}; {self._how_it_ended(last)}")
 
@@ -161,9 +192,9 @@ class Why:
             run=check.run,
             patches=tuple(hashlib.sha256(patch).hexdigest() for patch in patches),
             files={
-                path: self._digests[path].hex()
+                path: digest.hex()
                 for path in self._covered[check.id]
-                if path in self._digests
+                if (digest := self._contents.digest(path)) is not None
             },
             keys=optional_keys(check),
         )

@@ -1,0 +1,134 @@
+"""What covered files hold, in columns: as a fingerprint tells it, and as `gate` keeps it (S34, S38).
+
+Of a hundred thousand files hardly any ever changes between two commands. So they are compared and
+hashed by the column, and only those that differ are taken up one by one.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from itertools import accumulate, pairwise
+from typing import TYPE_CHECKING
+
+from roxy.core.fingerprint import of_file
+from roxy.core.working_tree import STAMP_SIZE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from roxy.core.digests import Digests
+    from roxy.core.working_tree import Stamp
+
+DIGEST_SIZE = 32
+_NO_STAMP = bytes(STAMP_SIZE)
+"""The stamp of a file whose content must be read again in any case; no file on any disk has it."""
+_UNREAD = bytes(DIGEST_SIZE)
+_FIELDS_SIZE = len(of_file(b"", _UNREAD))
+
+
+class Contents:
+    """What some files held when they were read. It never changes."""
+
+    def __init__(self, paths: tuple[bytes, ...], stamps: bytes, fields: bytes) -> None:
+        self.paths = paths
+        """Sorted."""
+        self.stamps = stamps
+        """The stamp of each file while it was read, one after the other."""
+        self.fields = fields
+        """What `of_file` makes of each file, one after the other."""
+
+    @cached_property
+    def starts(self) -> list[int]:
+        """Where the fields of each file start, and at last where they all end."""
+        return list(accumulate((_FIELDS_SIZE + len(path) for path in self.paths), initial=0))
+
+    @cached_property
+    def _by_path(self) -> dict[bytes, bytes]:
+        fields = (self.fields[start:end] for start, end in pairwise(self.starts))
+        return dict(zip(self.paths, fields, strict=True))
+
+    def of(self, paths: tuple[bytes, ...]) -> bytes:
+        """Return the fields of those of some files that are here, in the order of `paths`."""
+        if paths == self.paths:
+            return self.fields
+        here = self._by_path
+        return b"".join([here[path] for path in paths if path in here])
+
+    def digest(self, path: bytes) -> bytes | None:
+        """Return the SHA-256 of what a file held, 32 raw bytes; None if it is not here."""
+        fields = self._by_path.get(path)
+        return None if fields is None else fields[-DIGEST_SIZE:]
+
+    def changed_since(self, earlier: Contents) -> set[bytes]:
+        """Return which files that are in both held something else earlier."""
+        if self.paths == earlier.paths:
+            numbers = _differing(self.fields, earlier.fields, self.starts)
+            return {self.paths[number] for number in numbers}
+        then = earlier._by_path
+        return {path for path, fields in self._by_path.items() if then.get(path, fields) != fields}
+
+    def laid_out_for(self, paths: tuple[bytes, ...]) -> Contents:
+        """Return the same of other files; of those that are not here nothing is known."""
+        if paths == self.paths:
+            return self
+        stamps = dict(zip(self.paths, _cut(self.stamps, STAMP_SIZE), strict=True))
+        fields = self._by_path
+        return Contents(
+            paths,
+            b"".join([stamps.get(path, _NO_STAMP) for path in paths]),
+            b"".join([fields.get(path) or of_file(path, _UNREAD) for path in paths]),
+        )
+
+
+NOTHING = Contents((), b"", b"")
+
+
+def read(digests: Digests, stamps: Mapping[bytes, Stamp], earlier: Contents = NOTHING) -> Contents:
+    """Return what the files hold whose stamps, sorted by path, were taken a moment ago.
+
+    Those that have the stamp that they had `earlier` are not read. One that is gone by now is left
+    out. Raises `DiskError` when a file is there but cannot be read.
+    """
+    known = earlier.laid_out_for(tuple(stamps))
+    now = b"".join(stamps.values())
+    if now == known.stamps:
+        return known
+    ends = range(0, len(now) + 1, STAMP_SIZE)
+    changed = {known.paths[number]: number for number in _differing(now, known.stamps, ends)}
+    found = digests.read_stamped({path: stamps[path] for path in changed})
+    lasting, fields = bytearray(known.stamps), bytearray(known.fields)
+    for path, digest in found.items():
+        number = changed[path]
+        lasting[ends[number] : ends[number + 1]] = digests.lasting_stamp(path, digest) or _NO_STAMP
+        end = known.starts[number + 1]
+        fields[end - DIGEST_SIZE : end] = digest
+    there = Contents(known.paths, bytes(lasting), bytes(fields))
+    there.starts = known.starts  # as the paths are the same
+    gone = changed.keys() - found.keys()
+    return (
+        there.laid_out_for(tuple(path for path in there.paths if path not in gone))
+        if gone
+        else there
+    )
+
+
+def _cut(column: bytes, size: int) -> Iterator[bytes]:
+    return (column[at : at + size] for at in range(0, len(column), size))
+
+
+def _differing(one: bytes, other: bytes, starts: Sequence[int]) -> Iterator[int]:
+    """Give the numbers of the parts, equally long in both, that differ between two columns.
+
+    Halves that are equal are not looked into, so a few among many are found at once.
+    """
+    left = [(0, len(starts) - 1)]
+    while left:
+        first, end = left.pop()
+        here = slice(starts[first], starts[end])
+        if one[here] == other[here]:
+            continue
+        if end - first == 1:
+            yield first
+        else:
+            middle = (first + end) // 2
+            left += [(middle, end), (first, middle)]
