@@ -7,7 +7,7 @@ hashed by the column, and only those that differ are taken up one by one.
 from __future__ import annotations
 
 from functools import cached_property
-from itertools import accumulate, pairwise
+from itertools import accumulate, pairwise, repeat
 from typing import TYPE_CHECKING
 
 from roxy.core.fingerprint import of_file
@@ -51,8 +51,7 @@ class Contents:
         """Return the fields of those of some files that are here, in the order of `paths`."""
         if paths == self.paths:
             return self.fields
-        here = self._by_path
-        return b"".join([here[path] for path in paths if path in here])
+        return b"".join(map(self._by_path.get, paths, repeat(b"")))
 
     def digest(self, path: bytes) -> bytes | None:
         """Return the SHA-256 of what a file held, 32 raw bytes; None if it is not here."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from enum import Enum, auto
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from roxy.core import digests, glob
@@ -94,8 +95,13 @@ def files_of(check: Check, paths: Sequence[bytes]) -> tuple[bytes, ...]:
 
 
 def _union(some: Sequence[tuple[bytes, ...]]) -> tuple[bytes, ...]:
-    """Merge sorted paths; a single tuple, which is most often all there is, serves as it is."""
-    return some[0] if len(some) == 1 else tuple(sorted(set().union(*some)))
+    """Merge sorted paths; those of folders beside one another, as is usual, need no comparing."""
+    if len(some) == 1:
+        return some[0]
+    runs = sorted(paths for paths in some if paths)
+    if all(before[-1] < after[0] for before, after in pairwise(runs)):
+        return tuple(chain.from_iterable(runs))
+    return tuple(sorted(set().union(*runs)))
 
 
 def _refuse_idle(

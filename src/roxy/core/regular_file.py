@@ -48,12 +48,18 @@ def read(folder: int | None, name: bytes, limit: int, *, follow_links: bool) -> 
     flags = _FILE if follow_links else _FILE | os.O_NOFOLLOW
     with _in_words():
         _refuse_kind(os.stat(name, dir_fd=folder, follow_symlinks=follow_links))
-        with open(os.open(name, flags, dir_fd=folder), "rb") as file:
-            status = os.fstat(file.fileno())
+        fd = os.open(name, flags, dir_fd=folder)
+        try:
+            status = os.fstat(fd)
             _refuse_kind(status)
-            content = file.read(min(status.st_size, limit) + 1)  # not `limit`: room is made first
-            if len(content) > status.st_size:  # it grew
-                content += file.read(limit + 1 - len(content))
+            content = os.read(fd, min(status.st_size, limit) + 1)  # not `limit`: room is made first
+            while len(content) != status.st_size and len(content) <= limit:  # it grew, or shrank
+                more = os.read(fd, MEBIBYTE)
+                if not more:
+                    break
+                content += more
+        finally:
+            os.close(fd)
     if len(content) > limit:
         raise UnreadableFileError(f"is larger than {limit // MEBIBYTE} MiB")
     return content
