@@ -366,7 +366,7 @@ def test_git_is_quoted_when_the_repository_is_somebody_elses(project: Project) -
         done = project.roxy(command)
         assert (done.code, done.out) == (2, "")
         assert "detected dubious ownership in repository at" in done.err
-        assert "safe.directory" in done.err
+        assert f"hint: `git config --global --add safe.directory {project.root}`, if" in done.err
 
 
 @stranger.as_root

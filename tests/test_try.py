@@ -294,6 +294,14 @@ def hide_attributes(project: Project) -> None:
 
 REFUSED: dict[str, tuple[Callable[[Project], object], str]] = {
     "nothing edited": (lambda _: None, "has unstaged edits"),
+    "only staged edits": (
+        lambda project: (project.commit(), edit(project), project.git("add", "src")),
+        "has unstaged edits, only staged ones: `src/greeting.txt`",
+    ),
+    "only edits of files that are not covered": (
+        lambda project: project.write("roxy.toml", project.read("roxy.toml") + b"\n"),
+        "has unstaged edits; edited is `roxy.toml`",
+    ),
     "a new file": (lambda project: project.write("src/new.txt", "x\n"), "`src/new.txt` is new"),
     "a file to be added": (
         lambda project: (project.write("src/new.txt", "x\n"), project.git("add", "-N", "src")),

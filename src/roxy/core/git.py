@@ -515,11 +515,12 @@ def _no_working_tree(start: Path, answer: Answer) -> Fault:
             where=f"{start}",
             hint="go to the working tree, or name it with -C",
         )
-    return Fault(
-        f"git finds no working tree here: {answer.complaint or 'it gave no reason'}",
-        where=f"{start}",
-        hint="go to a git working tree that has a `roxy.toml`, or name one with -C",
-    )
+    complaint, *advice = answer.complaint.split("; ")
+    hint = "go to a git working tree that has a `roxy.toml`, or name one with -C"
+    if advice and advice[-1].startswith("git "):  # it trusts no files of somebody else's
+        hint = f"`{advice[-1]}`, if you trust whoever owns it"
+    what = f"git finds no working tree here: {complaint or 'it gave no reason'}"
+    return Fault(what, where=f"{start}", hint=hint)
 
 
 def _reject_foreign_worktree(start: Path, root: Path, git_dir: Path) -> None:

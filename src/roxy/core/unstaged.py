@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import stat
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from roxy.core import files, glob
@@ -89,16 +90,13 @@ def take(
     try:
         found = taker.changes(edited)
         if not found:
-            raise UsageError(
-                f"no file that `{check.id}` covers has unstaged edits",
-                hint="break the code in the working tree first, or name a patch with `--patch`",
-            )
+            raise taker.no_edits(check)
         patch = print_diff(desk, [change for change, _ in found], taker.rules.folder)
     except MisfitError as misfit:
         raise UsageError(f"what was edited {misfit.text}", hint=_STAGE_FIRST) from misfit
     lines = sum(section.added + section.deleted for section in parse(patch))
     edits = tuple(edit for _, edit in found)
-    return Unstaged(patch, edits, lines, taker.has_staged())
+    return Unstaged(patch, edits, lines, taker.has_staged)
 
 
 class _Taker:
@@ -136,25 +134,48 @@ class _Taker:
         self._refuse_attributes([entry.path for entry in edited])
         return edited
 
+    @cached_property
     def has_staged(self) -> bool:
-        """Say whether something of a covered file is staged; before the first commit all is."""
-        if self._repository.commit() is None:
-            return True
-        return any(_may_count(entry) for entry in self._ask("diff-index", "--cached", "HEAD"))
+        """Whether something of a covered file is staged; before the first commit all is."""
+        return self._repository.commit() is None or bool(self._staged())
 
-    def _ask(self, command: str, *arguments: str) -> list[_Entry]:
+    def _staged(self) -> list[_Entry]:
+        return [one for one in self._ask("diff-index", "--cached", "HEAD") if _may_count(one)]
+
+    def no_edits(self, check: Check) -> UsageError:
+        """Return that there are none, and where else there are some."""
+        what = f"no file that `{check.id}` covers has unstaged edits"
+        if self._repository.commit() is not None and (staged := self._staged()):
+            return UsageError(
+                f"{what}, only staged ones: {name_files(entry.path for entry in staged)}",
+                hint="`git restore --staged FILE` makes them unstaged",
+            )
+        if others := self._ask("diff-files", everywhere=True):
+            return UsageError(
+                f"{what}; edited is {name_files(entry.path for entry in others)}",
+                hint="break a file that it covers, or add that one to `covers`",
+            )
+        return UsageError(
+            what, hint="break the code in the working tree first, or name a patch with `--patch`"
+        )
+
+    def _ask(self, command: str, *arguments: str, everywhere: bool = False) -> list[_Entry]:
+        prefixes = () if everywhere or b"" in self._prefixes else self._prefixes
         answer = self._repository.ask(
             command,
             *_RAW,
             *arguments,
             "--",
-            *(() if b"" in self._prefixes else self._prefixes),
+            *prefixes,
             settings=self._repository.filters_off(),
         )
         if answer.code:
             raise GitError(f"git cannot say what was edited: {answer.complaint}")
-        entries = _entries(answer.stdout)
-        return [one for one in entries if any(some.matches(one.path) for some in self._globs)]
+        return [
+            one
+            for one in _entries(answer.stdout)
+            if everywhere or any(some.matches(one.path) for some in self._globs)
+        ]
 
     def _refuse_attributes(self, paths: Sequence[bytes]) -> None:
         if not paths:
