@@ -319,6 +319,30 @@ def test_a_signal_ends_roxy_while_git_hangs_and_git_with_it(project: Project, co
     assert not is_listing(project)
 
 
+SIGNAL_AT_BIRTH = """
+import os, signal, subprocess
+fork_exec = subprocess._fork_exec
+def forked(arguments, *rest):
+    pid = fork_exec(arguments, *rest)
+    if "AT_BIRTH" in os.environ and "ls-files" in arguments:
+        os.kill(os.getpid(), signal.SIGINT)
+    return pid
+subprocess._fork_exec = forked
+"""
+
+
+@on_linux
+@pytest.mark.rule("S32")
+def test_a_signal_that_comes_while_git_is_started_leaves_no_git_behind(
+    project: Project, tmp_path: Path
+) -> None:
+    project.greet()
+    os.mkfifo(project.root / ".gitignore")  # git hangs there until it is ended
+    env = hooked(tmp_path / "hook", SIGNAL_AT_BIRTH) | {"AT_BIRTH": "1"}
+    assert project.roxy("status", env=env).code == 130
+    assert not is_listing(project)
+
+
 def is_listing(project: Project) -> bool:
     """Say whether a `git ls-files` is at work in a project (Linux)."""
     with contextlib.suppress(OSError):

@@ -17,6 +17,7 @@ from typing import IO, TYPE_CHECKING, NamedTuple, Self
 
 from roxy.core import files
 from roxy.core.errors import Fault, GitError, PlatformError, UsageError
+from roxy.core.interrupts import held
 from roxy.core.model import MANIFEST
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ def call(
 
 
 class Question:
-    """A call of git that is under way. It ends with the `with` block that it is asked in."""
+    """A call of git, under way from the start of the `with` block that it is asked in to its end."""
 
     def __init__(
         self,
@@ -139,19 +140,35 @@ class Question:
     ) -> None:
         self._arguments = arguments
         self._cwd = cwd
+        self._env = env
         self._stdin = stdin
+        self._stdout = stdout
+        self._process: subprocess.Popen[bytes]
+
+    def __enter__(self) -> Self:
+        """Begin. Raises `PlatformError` when there is no git to run (S2)."""
         try:
-            self._process = subprocess.Popen(
-                ["git", *arguments],
-                cwd=cwd,
-                env=env,
-                stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
-                stdout=subprocess.PIPE if stdout is None else stdout,
+            with held():
+                self._process = self._started()
+        except BaseException:
+            if hasattr(self, "_process"):
+                self.__exit__()
+            raise
+        return self
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        try:
+            return subprocess.Popen(
+                ["git", *self._arguments],
+                cwd=self._cwd,
+                env=self._env,
+                stdin=subprocess.DEVNULL if self._stdin is None else subprocess.PIPE,
+                stdout=subprocess.PIPE if self._stdout is None else self._stdout,
                 stderr=subprocess.PIPE,
                 process_group=0,  # Ctrl-C is roxy's to handle
             )
         except (FileNotFoundError, PermissionError) as error:
-            if _is_on_path("git", env):
+            if _is_on_path("git", self._env):
                 raise
             raise PlatformError(
                 "`git` is not on PATH", hint="install git 2.31 or newer, or mend PATH"
@@ -179,9 +196,6 @@ class Question:
                 hint="see what it waits for: a FIFO named `.gitignore` or `.gitattributes`, say",
             )
         return Answer(self._process.returncode, stdout or b"", stderr)
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *exception: object) -> None:
         if self._process.returncode is None:
@@ -233,7 +247,7 @@ class Repository:
         stdout: IO[bytes] | None = None,
         settings: Sequence[tuple[str, str]] = (),
     ) -> Question:
-        """Begin to ask the same; go on while git is at work."""
+        """Return the same, to be asked in a `with` block; go on while git is at work."""
         env = git_environment(self.environ, settings) if settings else self._env
         return Question(
             [*_SETTINGS, *arguments], cwd=self.root, env=env, stdin=stdin, stdout=stdout
@@ -396,7 +410,11 @@ class Listing:
         self._stack = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
-        self._first = self._ask(self._portions[0]) if self._portions else None
+        try:
+            self._first = self._ask(self._portions[0]) if self._portions else None
+        except BaseException:
+            self._stack.close()
+            raise
         return self
 
     def __exit__(self, *exception: object) -> None:

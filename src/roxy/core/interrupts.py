@@ -22,6 +22,32 @@ if TYPE_CHECKING:
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
+class _Hold:
+    """A moment in which no signal raises; there is one, as there is one handler of signals."""
+
+    is_on = False
+    signum: int | None = None
+    """The signal that would have raised meanwhile."""
+
+
+_hold = _Hold()
+
+
+@contextmanager
+def held() -> Iterator[None]:
+    """Do what is within to its end; a signal that comes meanwhile raises right after it (S32).
+
+    For what starts something that somebody has to end: who starts it must get to know of it.
+    """
+    _hold.is_on, _hold.signum = True, None
+    try:
+        yield
+    finally:
+        _hold.is_on = False
+    if _hold.signum is not None:
+        raise Interrupted(_hold.signum)
+
+
 class Interrupts:
     """The first of INT, TERM and HUP that came since `install`; the later ones change nothing."""
 
@@ -55,7 +81,11 @@ class Interrupts:
     def _note(self, signum: int, _frame: FrameType | None) -> None:
         if self._pending is None:
             self._pending = signum
-            if self._is_breakable:
+            if not self._is_breakable:
+                return
+            if _hold.is_on:
+                _hold.signum = signum
+            else:
                 raise Interrupted(signum)
 
     @contextmanager
