@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import signal
 import time
 from typing import TYPE_CHECKING
 
@@ -12,8 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roxy.core import contents, digests
+from roxy.core.child import beside
 from roxy.core.contents import NOTHING, Contents
 from roxy.core.digests import Digests
+from roxy.core.errors import DiskError
 from roxy.core.fingerprint import of_file
 from roxy.core.interrupts import Interrupts
 from roxy.core.working_tree import RACY, STAMP_SIZE, Tree
@@ -117,3 +120,60 @@ def test_a_file_that_goes_before_it_is_read_is_left_out(tree: Tree) -> None:
     now = contents.read(Digests(tree, Interrupts()), stamps)
     assert now.paths == (b"a", b"c")
     assert now.fields == look(tree, NOTHING)[0].fields
+
+
+# ------------------------------------------------------------------- by two processes
+
+
+@pytest.fixture
+def by_halves(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> Tree:
+    """Return a tree in which any two files are looked at by two processes."""
+    monkeypatch.setattr(digests, "_MANY", 1)
+    monkeypatch.setattr(digests, "_processors", lambda: 2)
+    return tree
+
+
+# Newer Pythons warn of a fork where there are threads; the workers of the test runner have some.
+forks = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+
+
+@forks
+@pytest.mark.rule("S12", "S38")
+@pytest.mark.parametrize("names", [["a", "b"], ["a/1", "a/2", "b/1"], ["a/1", "b", "c/1", "c/2"]])
+def test_two_processes_see_what_one_sees(by_halves: Tree, names: list[str]) -> None:
+    tree = by_halves
+    for name in names:
+        (tree.root / name).parent.mkdir(exist_ok=True)
+        (tree.root / name).write_text(name)
+        (tree.root / f"{name} link").symlink_to(name)
+    asked = sorted(os.fsencode(name + more) for name in names for more in ("", " link", " gone"))
+    found = digests.stamps(tree, asked)
+    assert found == tree.stamps(asked)
+    assert list(found) == [os.fsencode(name) for name in names]
+
+
+@forks
+@pytest.mark.rule("S38", "S48")
+def test_what_goes_wrong_in_the_second_process_is_told_or_made_up_for(
+    by_halves: Tree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree = by_halves
+    for name in ("a", "b"):
+        (tree.root / name).write_text(name)
+    with pytest.raises(DiskError, match="cannot read the covered file `n"):
+        digests.stamps(tree, [b"a", b"n" * 300])
+    monkeypatch.setattr(digests, "_column", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+    assert digests.stamps(tree, [b"a", b"b"]) == tree.stamps([b"a", b"b"])
+    with pytest.raises(ChildProcessError):  # none is left
+        os.waitpid(-1, os.WNOHANG)
+
+
+@forks
+@pytest.mark.rule("S8")
+def test_a_second_process_holds_nothing_open_but_what_it_needs(tmp_path: Path) -> None:
+    with (tmp_path / "lock").open("w") as lock, (tmp_path / "needed").open("w") as needed:
+        with beside(lambda: " ".join(os.listdir("/dev/fd")).encode(), needed.fileno()) as child:
+            held = {int(name) for name in child.answer().split()}
+        assert lock.fileno() not in held
+        assert needed.fileno() in held
+        assert len(held) <= 6  # the standard ones, this, where it answers, and the listing itself

@@ -11,7 +11,7 @@ from itertools import accumulate, pairwise, repeat
 from typing import TYPE_CHECKING
 
 from roxy.core.fingerprint import of_file
-from roxy.core.working_tree import STAMP_SIZE
+from roxy.core.working_tree import NO_STAMP, STAMP_SIZE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from roxy.core.working_tree import Stamp
 
 DIGEST_SIZE = 32
-_NO_STAMP = bytes(STAMP_SIZE)
-"""The stamp of a file whose content must be read again in any case; no file on any disk has it."""
 _UNREAD = bytes(DIGEST_SIZE)
 _FIELDS_SIZE = len(of_file(b"", _UNREAD))
 
@@ -33,7 +31,8 @@ class Contents:
         self.paths = paths
         """Sorted."""
         self.stamps = stamps
-        """The stamp of each file while it was read, one after the other."""
+        """The stamp of each file while it was read, one after the other; `NO_STAMP` where it must be
+        read again in any case."""
         self.fields = fields
         """What `of_file` makes of each file, one after the other."""
 
@@ -74,7 +73,7 @@ class Contents:
         fields = self._by_path
         return Contents(
             paths,
-            b"".join([stamps.get(path, _NO_STAMP) for path in paths]),
+            b"".join([stamps.get(path, NO_STAMP) for path in paths]),
             b"".join([fields.get(path) or of_file(path, _UNREAD) for path in paths]),
         )
 
@@ -98,7 +97,7 @@ def read(digests: Digests, stamps: Mapping[bytes, Stamp], earlier: Contents = NO
     lasting, fields = bytearray(known.stamps), bytearray(known.fields)
     for path, digest in found.items():
         number = changed[path]
-        lasting[ends[number] : ends[number + 1]] = digests.lasting_stamp(path, digest) or _NO_STAMP
+        lasting[ends[number] : ends[number + 1]] = digests.lasting_stamp(path, digest) or NO_STAMP
         end = known.starts[number + 1]
         fields[end - DIGEST_SIZE : end] = digest
     there = Contents(known.paths, bytes(lasting), bytes(fields))

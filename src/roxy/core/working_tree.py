@@ -24,6 +24,8 @@ Stamp = NewType("Stamp", bytes)
 
 _STAMP = struct.Struct("=QQqqq")
 STAMP_SIZE = _STAMP.size
+NO_STAMP = Stamp(bytes(STAMP_SIZE))
+"""What no file on any disk has."""
 _CTIME_SIZE = 8
 
 BLOCK = 1 << 18
