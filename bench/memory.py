@@ -9,9 +9,9 @@ from ground import CONTENT, ENV, Check, everything, names, repository, row
 GIGABYTE = 1_000_000_000
 BESIDE = """
 import resource, sys
-from roxy.cli.main import main
+from roxy.cli.main import answer
 try:
-    main()
+    answer()
 finally:
     print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr)
 """

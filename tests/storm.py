@@ -31,7 +31,7 @@ import roxy.core.receipts
 import roxy.reports.json  # noqa: F401
 from ground import _WRITING, CHANGES, READS, Clock, Faults
 from project import LONG_AGO, Project
-from roxy.cli.main import main
+from roxy.cli.main import answer
 from roxy.core import exchange, journal, processes, session, tree_writer, workspace
 from roxy.core.interrupts import Interrupts
 from roxy.core.process import adopt_orphans
@@ -329,9 +329,7 @@ class Case:
             sys.argv = ["roxy", *arguments]
             if machine is not None:
                 machine.blow()
-            main()
-        except SystemExit as error:
-            code = error.code
+            code = answer()
         except BaseException:  # noqa: BLE001 - whatever it is, the parent has to see it
             _REAL["write"](2, traceback.format_exc().encode())
         finally:

@@ -23,7 +23,7 @@ from roxy.cli.color import wants_color
 from roxy.cli.commands import roxy
 from roxy.cli.crash import record_crash
 from roxy.cli.invocation import Invocation, Settings
-from roxy.cli.main import main
+from roxy.cli.main import answer
 from roxy.cli.streams import Stream, Streams
 from roxy.core.errors import Interrupted, UsageError
 
@@ -396,9 +396,7 @@ class Impatient(list[str]):
 @pytest.mark.rule("S43")
 def test_ctrl_c_before_signals_are_handled_ends_with_130(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", Impatient())
-    with pytest.raises(SystemExit) as ending:
-        main()
-    assert ending.value.code == 130
+    assert answer() == 130
 
 
 @pytest.mark.rule("S43")

@@ -171,7 +171,7 @@ def test_a_signal_between_two_checks_keeps_the_first_and_does_not_finish_the_sec
 
 
 SIGNAL_AT = """
-import atexit, os, sys
+import os, sys
 if "SIGNAL_AT" in os.environ:
     event, part, occurrence, signum = os.environ.pop("SIGNAL_AT").split("|")
     occurrence, seen, is_at_work = int(occurrence), 0, False
@@ -183,7 +183,11 @@ if "SIGNAL_AT" in os.environ:
             seen += 1
             if seen == occurrence: os.kill(os.getpid(), int(signum))
     sys.addaudithook(hook)
-    if not occurrence: atexit.register(lambda: print(seen))
+    end = os._exit
+    def told(code):
+        os.write(1, b"%d" % seen)
+        end(code)
+    if not occurrence: os._exit = told
 """
 """Lets roxy get a signal at one step of its work, a call that Python's audit hooks tell of.
 

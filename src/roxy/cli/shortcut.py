@@ -6,7 +6,6 @@ exactly as below, every mistake included, is click's to read. A test holds that 
 
 from __future__ import annotations
 
-import gc
 from typing import TYPE_CHECKING
 
 from roxy.cli.color import CHOICES
@@ -54,7 +53,6 @@ def dispatch(arguments: Sequence[str], invocation: Invocation) -> int | None:
         return None
     from roxy.cli.stocktaking import answer  # noqa: PLC0415 - nothing that works before that
 
-    gc.disable()  # it would go through all of a large roxy.toml again and again, and frees nothing
     command, given = plain
     invocation.given.update(given)
     return answer(invocation, command)
