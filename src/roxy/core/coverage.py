@@ -14,7 +14,7 @@ from roxy.core.model import LOCKFILE
 from roxy.core.working_tree import is_about_path, stamp_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from roxy.core.git import Repository
     from roxy.core.glob import Glob
@@ -49,16 +49,18 @@ def find_covered(
     *,
     strict: bool = True,
     expected: Sequence[bytes] = (),
+    meanwhile: Callable[[], object] = lambda: None,
 ) -> Coverage:
     """List what every check covers, and what else its outcome depends on.
 
     If `strict`, raises `ConfigError` for each glob that matches no file (S14). Raises `DiskError`.
-    Those of the `expected` paths, sorted, that the globs mean are looked at while git is still at
-    work; only time depends on it.
+    While git is at work, those of the `expected` paths, sorted, that the globs mean are looked at,
+    and `meanwhile` is done; only time depends on it.
     """
     globs = {text: glob.parse(text) for check in checks for text in check.globs}
     prefixes = glob.outermost(prefix for one in globs.values() for prefix in one.prefixes)
     with repository.listing(prefixes) as listing:
+        meanwhile()
         matching = {text: tuple(one.matching(expected)) for text, one in globs.items()}
         early = digests.stamps(tree, _union(list(matching.values())))
         listed = [path for path in listing.paths() if path != LOCKFILE]

@@ -111,14 +111,26 @@ class Workspace:
     def files_again(self, check: Check) -> Sequence[bytes]:
         """List the files of a check that has run, and those of the next one with them."""
         upcoming = self.upcoming()
-        self._listed = self._find([check, upcoming] if upcoming else [check], strict=False)
+        checks = [check, upcoming] if upcoming else [check]
+        # The folder is cleared in any case before the next check, and here that takes no time.
+        self._listed = self._find(checks, strict=False, meanwhile=self._scratch.clear)
         return self._listed.files[check.id]
 
-    def _find(self, checks: Sequence[Check], *, strict: bool) -> Coverage:
+    def _find(
+        self,
+        checks: Sequence[Check],
+        *,
+        strict: bool,
+        meanwhile: Callable[[], object] = lambda: None,
+    ) -> Coverage:
         self._session.tree.forget()
         with self._session.interrupts.breakable():
             return coverage.find_covered(
-                self._session.repository, self._session.tree, checks, strict=strict
+                self._session.repository,
+                self._session.tree,
+                checks,
+                strict=strict,
+                meanwhile=meanwhile,
             )
 
     def digests(self, paths: Sequence[bytes]) -> dict[bytes, bytes]:
