@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import signal
@@ -45,10 +46,18 @@ class Sleeper:
         """Return who runs it now."""
         return running(self.command.partition(" ")[2])
 
+    def until_run_by(self, number: int) -> None:
+        """Wait until so many run it.
+
+        A shell that says so says it too early: it starts the command only afterwards.
+        """
+        until(lambda: len(self.pids()) == number, f"{number} run `{self.command}`")
+
     def end(self) -> None:
         """End those that are meant to be left."""
         for pid in self.pids():
-            os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
 
 def running(argument: str) -> list[int]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from handshake import Sleeper, hooked, on_linux, state, until, until_there
+from handshake import Sleeper, hooked, on_linux, state, until
 from project import HANG
 
 if TYPE_CHECKING:
@@ -35,16 +35,19 @@ echo $$ >"$HOME/leader"
 """Leaves three processes in its first run: itself too, unless it ends there."""
 MEMBERS = 2
 """Processes besides the leader; the subshell is one that runs no sleeper itself."""
-TELL_TERM = """
-import os, sys
-if "TELL_TERM" in os.environ:
-    marker = os.environ.pop("TELL_TERM")
+KILL_IN_GRACE = """
+import os, signal, sys
+if os.environ.pop("KILL_IN_GRACE", ""):
+    has_asked = False
     def hook(event, arguments):
-        if event == "os.kill" and arguments[1] == 15:
-            open(marker, "w").close()
+        global has_asked
+        if event == "os.kill":
+            has_asked = has_asked or arguments[1] == signal.SIGTERM
+        elif has_asked:
+            os.kill(os.getpid(), signal.SIGKILL)
     sys.addaudithook(hook)
 """
-"""Makes a marker once roxy asks a process to end."""
+"""Kills roxy once it has asked all of a group to end, before it looks who is left."""
 
 
 class Stage:
@@ -61,9 +64,6 @@ class Stage:
         """Choose what the leader does in its first run."""
         text = CHECK.replace("{sleeper}", self.sleeper.command).replace("{then}", then)
         (self.home / "check.sh").write_text(text)
-
-    def until_all_run(self) -> None:
-        until(lambda: len(self.sleeper.pids()) == 1 + MEMBERS, "all of the group run")
 
     def group(self) -> list[int]:
         """Return who of the group is at work, whatever it runs."""
@@ -110,7 +110,7 @@ def test_nothing_of_the_group_is_left_when_roxy_cannot_write_the_log(stage: Stag
 @pytest.mark.rule("S24", "S33")
 def test_nothing_of_the_group_is_left_by_the_next_command_after_a_kill(stage: Stage) -> None:
     with stage.project.started("verify") as roxy:
-        stage.until_all_run()
+        stage.sleeper.until_run_by(1 + MEMBERS)
         roxy.kill()
         roxy.wait(HANG)
     assert len(stage.group()) > MEMBERS
@@ -124,21 +124,18 @@ def test_nothing_of_the_group_is_left_when_roxy_is_killed_while_it_ends_it(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """First verify is killed in the grace that it gives, then so is the command that recovers."""
-    for name, value in hooked(stage.home / "hook", TELL_TERM).items():
+    for name, value in hooked(stage.home / "hook", KILL_IN_GRACE).items():
         monkeypatch.setenv(name, value)
+    monkeypatch.setenv("KILL_IN_GRACE", "1")
     stage.check(f'until [ -e "$HOME/all" ]; do sleep 0.01; done; {stage.sleeper.command} & exit 0')
-    for number, command in enumerate(("verify", "status")):
-        marker = stage.home / f"asked-{number}"
-        monkeypatch.setenv("TELL_TERM", str(marker))
+    for command in ("verify", "status"):
         with stage.project.started(command) as roxy:
             if command == "verify":
-                until(lambda: len(stage.sleeper.pids()) == MEMBERS, "the members run")
+                stage.sleeper.until_run_by(MEMBERS)
                 (stage.home / "all").touch()
-            until_there(marker)
-            roxy.kill()
-            roxy.wait(HANG)
+            assert roxy.wait(HANG) == -signal.SIGKILL
         assert stage.group()
-    monkeypatch.delenv("TELL_TERM")
+    monkeypatch.delenv("KILL_IN_GRACE")
     assert "ended process group" in stage.project.roxy("status").err
     stage.assert_nothing_is_left()
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from handshake import Sleeper, until
+from handshake import Sleeper
 from inside import standing
 from project import HANG, LONG_AGO
 from roxy.core.errors import ConfigError
@@ -66,7 +66,7 @@ def test_a_clean_run_that_times_out_is_ended_and_rejected(
 def test_a_mutated_run_that_times_out_has_failed_with_a_warning(
     project: Project, sleeper: Sleeper
 ) -> None:
-    project.greet(f"{PASSES} || {sleeper.command}", keys='timeout = "3s"')
+    project.greet(f"{PASSES} || {sleeper.command}", keys='timeout = "5s"')
     done = project.roxy("verify", "--json")
     check = the_check(done)
     assert (done.code, check["result"]) == (0, "verified")
@@ -74,7 +74,7 @@ def test_a_mutated_run_that_times_out_has_failed_with_a_warning(
     assert check["notes"] == [
         (
             "the mutated run with `mutations/it.patch` failed in a way that proves little"
-            " (it took longer than its timeout of 3 s)"
+            " (it took longer than its timeout of 5 s)"
         )
     ]
     assert not sleeper.pids()
@@ -85,7 +85,7 @@ def test_a_restored_run_that_times_out_is_rejected(project: Project, sleeper: Sl
     run = (
         f"test -e .git/broken && exec {sleeper.command}; {PASSES} || {{ : >.git/broken; exit 1; }}"
     )
-    project.greet(run, keys='timeout = "2s"')
+    project.greet(run, keys='timeout = "5s"')
     check = the_check(project.roxy("verify", "--json"))
     assert check["reason"]["code"] == "restored-run-timed-out"
     assert [run["phase"] for run in check["runs"]] == ["clean", "mutated", "restored"]
@@ -242,13 +242,13 @@ def test_a_check_whose_need_is_not_met_is_blocked_and_nothing_is_run(project: Pr
 @pytest.mark.rule("S6", "S23", "S24", "S40", "S42")
 def test_needs_run_as_a_run_does(project: Project, sleeper: Sleeper) -> None:
     need = f"echo $TZ; cat; {sleeper.command} & pwd; test -e src && exec {sleeper.command}"
-    keys = f"needs = ['{need}']\ntimeout = '0.5s'\nenv = {{ TZ = 'UTC' }}"
+    keys = f"needs = ['{need}']\ntimeout = '3s'\nenv = {{ TZ = 'UTC' }}"
     project.greet(keys=keys)
     done = project.roxy("verify", "-v", "--json")
     (check,) = done.json["checks"]
     assert check["result"] == "blocked"
     assert check["reason"]["text"].endswith(
-        f"which took longer than its timeout of 0.5 s; it last printed: {project.root}"
+        f"which took longer than its timeout of 3 s; it last printed: {project.root}"
     )
     assert f"greeting/text: needs {need}\nUTC\n{project.root}\n" in done.err
     assert not sleeper.pids()
@@ -327,7 +327,7 @@ def test_nothing_of_a_need_outlives_a_roxy_that_is_ended(
 ) -> None:
     project.greet(keys=f"needs = ['{sleeper.command}; true']")
     with project.started("verify") as process:
-        until(sleeper.pids, "the need is asked for")
+        sleeper.until_run_by(1)
         process.send_signal(signum)
         process.communicate(timeout=HANG)
     if signum == signal.SIGKILL:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from handshake import Sleeper, on_linux, running, state, until, until_there
+from handshake import Sleeper, on_linux, running, state, until_there
 from project import HANG
 from roxy.core import processes
 from roxy.core.process import GRACE, end_group
@@ -286,7 +286,7 @@ def test_a_background_job_of_the_shell_that_became_roxy_is_left_alone(
         timeout=HANG,
     )
     assert done.returncode == 0
-    assert len(sleeper.pids()) == 1
+    sleeper.until_run_by(1)
 
 
 @pytest.mark.rule("S24")
@@ -653,7 +653,7 @@ def group(sleeper: Sleeper) -> Iterator[Group]:
     with subprocess.Popen(
         ["sh", "-c", f"{sleeper.command} & wait"], start_new_session=True
     ) as leader:
-        until(sleeper.pids, "the sleeper runs")
+        sleeper.until_run_by(1)
         who = processes.identity(leader.pid)
         assert who is not None
         yield Group(leader, who, sleeper)

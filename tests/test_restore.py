@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ground import snapshot
-from handshake import Sleeper, hooked, until, until_there
+from handshake import Sleeper, hooked, until
 from project import HANG, LONG_AGO, Project
 from roxy.core import processes
 
@@ -36,7 +36,6 @@ echo $n >"$HOME/count"
 if [ "$n" = "$HOLD" ]; then
   echo $$ >"$HOME/leader"
   {background}
-  : >"$HOME/here"
   {sleep}
 fi
 grep -q hello src/greeting.txt
@@ -61,6 +60,7 @@ class Stage:
         self.project = project
         self.home = Path(os.environ["HOME"])
         self.sleeper = Sleeper()
+        self.members = 2 if background else 1
         script = HOLDING.replace("{background}", background.format(self.sleeper.command))
         (self.home / "check.sh").write_text(script.replace("{sleep}", self.sleeper.command))
         project.greet('. "$HOME/check.sh"')
@@ -71,11 +71,10 @@ class Stage:
     def kill_in_run(self, number: int) -> None:
         """Kill roxy, and nothing else, while its check is in a certain run."""
         os.environ["HOLD"] = str(number)
-        (self.home / "here").unlink(missing_ok=True)
         (self.home / "count").unlink(missing_ok=True)
         try:
             with self.project.started("verify") as process:
-                until_there(self.home / "here")
+                self.sleeper.until_run_by(self.members)
                 process.send_signal(signal.SIGKILL)
                 process.wait(HANG)
         finally:
@@ -273,6 +272,7 @@ def test_a_group_that_is_older_than_the_check_is_never_ended(verified: Project) 
         ["sh", "-c", code], stdout=subprocess.PIPE, start_new_session=True, check=True
     )
     try:
+        sleeper.until_run_by(1)
         (verified.state / "journal").mkdir(exist_ok=True)
         note = {"pid": int(done.stdout), "started": "9" * 15, "boot": processes.boot()}
         (verified.state / "journal/run.json").write_text(json.dumps(note))
