@@ -83,7 +83,7 @@ CASES = {
     "not found": Case(
         1, IN_MUTATED_RUN % "exit 1", "as expected", "fails-with = 'x'\nstrict = true"
     ),
-    "timed out": Case(1, "sleep 86400", "its timeout", "timeout = '0.5s'"),
+    "timed out": Case(1, "sleep 86400", "its timeout", "timeout = '2s'"),
     "interrupted": Case(130, "kill -INT $PPID; sleep 86400", "interrupted by SIGINT"),
     "hung up while mutated": Case(
         129, IN_MUTATED_RUN % "kill -HUP $PPID; sleep 86400", "interrupted by SIGHUP"
