@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from project import Project
 
@@ -15,6 +16,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 SOURCE = Path(__file__).resolve().parent.parent / "src"
+# How long an example takes says how busy the machine is, and nothing about roxy.
+settings.register_profile(
+    "roxy", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+)
+settings.load_profile("roxy")
+
 _KEPT = ("PATH", "TMPDIR", "SYSTEMROOT")
 
 

@@ -326,7 +326,6 @@ def assert_at_rest(stage: Stage) -> None:
 
 SETTINGS = settings(
     max_examples=EXAMPLES,
-    deadline=None,
     derandomize=True,
     database=None,
     phases=[Phase.generate],  # the shortest way to a failure would take many minutes to find

@@ -75,7 +75,6 @@ def recorded(project: Project) -> dict[str, dict[str, str]]:
 
 
 @pytest.mark.rule("S34")
-@settings(deadline=None)
 @given(subjects())
 def test_fingerprint_is_what_the_contract_describes(
     subject: tuple[str, list[bytes], dict[bytes, bytes]],
@@ -84,7 +83,7 @@ def test_fingerprint_is_what_the_contract_describes(
 
 
 @pytest.mark.rule("S34")
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(subjects(), subjects())
 def test_fingerprint_differs_exactly_when_run_patches_or_files_do(
     one: tuple[str, list[bytes], dict[bytes, bytes]],

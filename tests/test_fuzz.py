@@ -112,7 +112,8 @@ def anything(whole: bytes) -> st.SearchStrategy[bytes]:
 
 
 fuzzed = settings(
-    deadline=None, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=100,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 
 

@@ -440,7 +440,7 @@ EVERY_PATH = every_path("ab", 2, 3)
 
 
 @pytest.mark.rule("S13", "S16")
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(text=strategies.globs(), more=st.lists(strategies.paths(), max_size=20))
 def test_a_glob_agrees_with_a_slow_matcher(text: str, more: list[bytes]) -> None:
     try:
@@ -458,7 +458,7 @@ def test_a_glob_agrees_with_a_slow_matcher(text: str, more: list[bytes]) -> None
 
 
 @pytest.mark.rule("S13", "S16")
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(text=strategies.globs())
 @example("a")
 @example("a/**")
@@ -474,7 +474,7 @@ def test_of_many_paths_a_glob_finds_those_that_it_matches(text: str) -> None:
 
 
 @pytest.mark.rule("S16")
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(text=strategies.globs())
 def test_no_prefix_lies_within_another(text: str) -> None:
     with contextlib.suppress(GlobError):

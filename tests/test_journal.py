@@ -209,7 +209,7 @@ def _identities(folder: Path) -> dict[bytes, tuple[int, int]]:
 
 
 @pytest.mark.rule("S15", "S28", "S30")
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(specs(), st.sampled_from(["plain", "plain", "no exchange", "another device"]))
 def test_a_patch_that_was_put_back_leaves_the_tree_as_it_was(specs: list[Spec], disk: str) -> None:
     with workshop(disk) as (top, state):

@@ -59,7 +59,7 @@ def test_dump_of_no_evidence_is_the_header_alone() -> None:
 
 
 @pytest.mark.rule("S35")
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(lock=strategies.lockfiles(), order=st.randoms())
 def test_parse_gives_back_what_dump_wrote_and_order_does_not_matter(
     lock: Lockfile, order: Random
@@ -190,7 +190,7 @@ def test_bytes_that_are_no_toml_are_refused(data: bytes) -> None:
 
 
 @pytest.mark.rule("S37")
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(lock=strategies.lockfiles(), data=st.data())
 def test_a_lockfile_cut_off_anywhere_says_nothing_that_was_not_in_it(
     lock: Lockfile, data: st.DataObject

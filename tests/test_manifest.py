@@ -381,7 +381,7 @@ def test_nesting_without_end_is_a_fault() -> None:
 
 
 @pytest.mark.rule("S9", "S10")
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(claims=strategies.claims(), multiline=st.booleans())
 def test_parse_gives_back_what_was_written(claims: tuple[Claim, ...], *, multiline: bool) -> None:
     text = tomli_w.dumps(as_document(claims), multiline_strings=multiline)
@@ -389,7 +389,7 @@ def test_parse_gives_back_what_was_written(claims: tuple[Claim, ...], *, multili
 
 
 @pytest.mark.rule("S10")
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(claims=strategies.claims(), data=st.data())
 def test_a_line_that_is_repeated_is_the_only_fault(
     claims: tuple[Claim, ...], data: st.DataObject
@@ -415,7 +415,7 @@ PIECES = st.sampled_from(
 
 
 @pytest.mark.rule("S10")
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(text=st.lists(PIECES, max_size=16).map("".join))
 def test_any_text_is_a_manifest_or_has_faults_with_places(text: str) -> None:
     try:
@@ -607,7 +607,7 @@ def is_parsed(document: dict[str, Any]) -> bool:
 
 
 @pytest.mark.rule("S47")
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(claims=strategies.claims())
 def test_the_schema_takes_every_manifest_that_roxy_takes(claims: tuple[Claim, ...]) -> None:
     assert is_valid(as_document(claims))

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 LOOK_ALIKES = ["a\n", "b\n", "\n", "}\n", "a\r\n", "\r\n", "- a\n", "+++ b\n", "\\ No newline\n"]
 KEEP = settings(
-    deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=40,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 
 

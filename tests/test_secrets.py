@@ -94,7 +94,7 @@ def texts(draw: st.DrawFn) -> tuple[list[bytes], bytes]:
     return secrets, b"".join(draw(st.lists(whole | part | noise, max_size=8)))
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(texts(), st.lists(st.integers(0, 400), max_size=12))
 @example(([b"abab"], b"abababab"), [2, 3, 5])
 @example(([b"abcd", b"abcdef", b"cdefgh"], b"abcdefgh abcdeXabcd"), [4, 12])

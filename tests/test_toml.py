@@ -227,7 +227,7 @@ def values() -> st.SearchStrategy[Any]:
 
 
 @pytest.mark.rule("S10")
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(
     document=st.dictionaries(strategies.names(), values(), min_size=1, max_size=4),
     multiline=st.booleans(),
@@ -248,7 +248,7 @@ def test_the_outline_finds_every_key_of_any_document(
 
 
 @pytest.mark.rule("S10")
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(text=st.text("ab=.\n\"'[]{},#1 \\", max_size=30))
 def test_any_text_is_read_or_refused_and_never_more(text: str) -> None:
     keys = outline(text)
