@@ -6,6 +6,7 @@ import contextlib
 import difflib
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -166,7 +167,7 @@ class Project:
 
     @contextlib.contextmanager
     def started(self, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
-        """Start roxy in a session of its own and leave it to the test."""
+        """Start roxy in a session of its own and leave it to the test, at whose end all is ended."""
         process = subprocess.Popen(
             [sys.executable, "-m", "roxy", *arguments],
             cwd=self.root,
@@ -178,7 +179,11 @@ class Project:
         try:
             yield process
         finally:
+            left = descendants(process.pid)
             process.kill()
+            for pid in left:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
             process.communicate(timeout=HANG)
 
     def states(self) -> dict[str, str]:
@@ -211,6 +216,15 @@ class Project:
 def quoted(value: str | list[str]) -> str:
     """Return a value as TOML has it, which is as JSON has it."""
     return json.dumps(value, ensure_ascii=False)
+
+
+def descendants(pid: int) -> list[int]:
+    """Return who was started by a process, and by those; on Linux, elsewhere nobody."""
+    try:
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except OSError:
+        return []
+    return [one for child in map(int, children) for one in (child, *descendants(child))]
 
 
 def until(happens: Callable[[], bool]) -> None:

@@ -223,8 +223,10 @@ def test_members_of_the_group_are_ended_also_when_their_leader_is_gone(project: 
     try:
         stage.kill_in_run(2)
         leader = int((stage.home / "leader").read_text())
+        who = processes.identity(leader)
+        assert who is not None
         os.kill(leader, signal.SIGKILL)
-        until(lambda: processes.identity(leader) is None, "the leader is gone")
+        until(lambda: not processes.is_running(who), "the leader is gone")
         assert stage.sleeper.pids()
         done = project.roxy("status")
         assert done.code == 0
