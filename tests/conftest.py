@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+import warm
 from project import Project
 
 if TYPE_CHECKING:
@@ -34,6 +35,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_xdist_auto_num_workers() -> int:
     """Tests wait for processes and for the clock (S30) more than they compute."""
     return 3 * (os.cpu_count() or 1)
+
+
+def pytest_unconfigure() -> None:
+    warm.end()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 import jsonschema
 import pytest
 
+import warm
+from project import HANG
 from roxy.cli import shortcut
 from roxy.cli.boundary import run, wants_document
 from roxy.cli.color import wants_color
@@ -41,18 +43,23 @@ EVERYWHERE = ("-C", "--wait", "--json", "--verbose", "--quiet", "--color", "--ve
 
 
 def environment(**more: str) -> dict[str, str]:
-    return {"PATH": os.environ["PATH"], "PYTHONPATH": str(SOURCES), "LC_ALL": "C.UTF-8"} | more
+    return {"PATH": os.environ["PATH"], "PYTHONPATH": str(SOURCES), "LANG": "C.UTF-8"} | more
 
 
 def call(
     *arguments: str | bytes, env: dict[str, str] | None = None, **more: Any
 ) -> subprocess.CompletedProcess[bytes]:
+    env = env or environment()
+    if not more and (
+        ended := warm.command(list(map(os.fsdecode, arguments)), Path.cwd(), env, HANG)
+    ):
+        return subprocess.CompletedProcess(arguments, *ended)
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | more
     return subprocess.run(
         [sys.executable, "-m", "roxy", *arguments],
-        env=env or environment(),
+        env=env,
         check=False,
-        timeout=60,
+        timeout=HANG,
         **streams,
     )
 
