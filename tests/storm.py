@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import functools
+import gc
 import io
 import itertools
 import json
@@ -570,6 +571,7 @@ def in_own_process(do: Callable[[Path], Any]) -> Any:
             told: dict[str, Any] = {"failure": "it did not end"}
             try:
                 adopt_orphans()
+                gc.freeze()  # so that no child copies all of this memory to look for garbage in it
                 told = {"value": do(Path(work))}
             except BaseException:  # noqa: BLE001 - the parent tells it
                 told = {"failure": traceback.format_exc()}
