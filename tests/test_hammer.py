@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-SECONDS = float(os.environ.get("ROXY_HAMMER_SECONDS", "3"))
+SECONDS = float(os.environ.get("ROXY_HAMMER_SECONDS", "2"))
 PROCESSES = 8
 LOSER = re.compile(
     r"another roxy is at work in this working tree: "
