@@ -64,13 +64,14 @@ A_RECEIPT: dict[str, Any] = {
 REJECTED = {"result": "rejected", "reason": {"code": "clean-run-failed", "text": "it failed"}}
 
 
-def plant(state: Path, days_ago: float, **changes: Any) -> Path:
+def plant(state: Path, days_ago: float, now: float | None = None, **changes: Any) -> Path:
     """Put a receipt where roxy keeps them, under the name that it would have."""
     value = copy.deepcopy(A_RECEIPT) | changes
     names = (value["check"]["claim"], value["check"]["check"])
     data = json.dumps(value).encode()
     digits = (value["fingerprint"] or "sha256:none")[7:19]
-    when = stamp(round((time.time() - days_ago * DAY) * 1_000_000_000))
+    now = time.time() if now is None else now
+    when = stamp(round((now - days_ago * DAY) * 1_000_000_000))
     sha256 = hashlib.sha256(data).hexdigest()
     path = state / "receipts" / f"{when}-{check_digits('/'.join(names))}-{digits}-{sha256}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -359,11 +360,13 @@ def test_show_tells_every_optional_key_that_is_set(project: Project, roxy: Roxy)
 @pytest.mark.rule("S39", "S44")
 def test_show_finds_a_receipt_by_file_name_hash_and_time(project: Project, roxy: Roxy) -> None:
     project.write("roxy.toml", "not even toml")
-    path = plant(project.state, 40, notes=["mind the step"], check=A_RECEIPT["check"] | {"k": 7})
+    now = time.time()
+    check = A_RECEIPT["check"] | {"k": 7}
+    path = plant(project.state, 40, now, notes=["mind the step"], check=check)
     plant(project.state, 41, **REJECTED)
     utc = path.name[:8]
     with in_zone("XXX-5"):
-        local = time.strftime("%Y-%m-%d %H:%M", time.localtime(time.time() - 40 * DAY))
+        local = time.strftime("%Y-%m-%d %H:%M", time.localtime(now - 40 * DAY))
         shown = roxy("show", path.name).out
         assert f"  receipt: {path.name}\n" in roxy("show", shown.splitlines()[2][8:]).out
     assert shown.splitlines() == [
@@ -382,13 +385,13 @@ def test_show_finds_a_receipt_by_file_name_hash_and_time(project: Project, roxy:
         f"  the clean run printed, in {project.state}/logs/{LOG}:",
         "  (its log is gone)",
     ]
-    assert shown.splitlines()[2].startswith(f"  time: {local[:15]}")
+    assert shown.splitlines()[2].startswith(f"  time: {local}")
     for word in (path.name[:-5], f".git/roxy/receipts/{path.name}", sha_of(path)[:10]):
         assert roxy("show", word).out.splitlines()[1] == f"  receipt: {path.name}"
     for word in (utc, f"{utc[:4]}-{utc[4:6]}-{utc[6:]}"):
         assert f"  receipt: {path.name}\n" in roxy("show", word).out
     assert "    22222222 src/greeting.txt\n" in roxy("show", path.name, "-v").out
-    plant(project.state, 40, roxy="2")
+    plant(project.state, 40, now, roxy="2")
     assert roxy("show", utc).err == (
         f"error: `{utc}` means 2 receipts\nhint: give more of its time or its hash\n"
     )
