@@ -35,7 +35,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_xdist_auto_num_workers() -> int:
     """Tests wait for processes and for the clock (S30) more than they compute."""
-    return 3 * (os.cpu_count() or 1)
+    return 4 * (os.cpu_count() or 1)
 
 
 def pytest_unconfigure() -> None:
