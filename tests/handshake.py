@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from project import HANG
+from roxy.core import processes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 
@@ -101,3 +102,17 @@ def listens(pid: int, signum: int) -> bool:
         if line.startswith("SigCgt:"):
             return bool(int(line.split()[1], 16) >> (signum - 1) & 1)
     return False
+
+
+@contextlib.contextmanager
+def no_new_child() -> Iterator[None]:
+    """Assert that what is within leaves no process of this one, nor what is left of one."""
+
+    def children() -> set[int]:
+        looks = [processes.table() for _ in range(2)]  # each may be by a child of its own
+        first, second = ({one.pid for one in look if one.parent == os.getpid()} for look in looks)
+        return first & second
+
+    before = children()
+    yield
+    assert children() <= before

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from roxy.core import processes, search
+from handshake import no_new_child
+from roxy.core import search
 from roxy.core.errors import Interrupted
 from roxy.core.interrupts import Interrupts
 from roxy.core.log import KEPT_AT_EACH_END, KeptLog, Log
@@ -33,16 +34,8 @@ def a_log(folder: Path, *chunks: bytes) -> KeptLog:
 
 @pytest.fixture(autouse=True)
 def no_child_is_left() -> Iterator[None]:
-    """Assert that no search left a process, nor what is left of one."""
-
-    def children() -> set[int]:
-        looks = [processes.table() for _ in range(2)]  # each may be by a child of its own
-        first, second = ({one.pid for one in look if one.parent == os.getpid()} for look in looks)
-        return first & second
-
-    before = children()
-    yield
-    assert children() <= before
+    with no_new_child():
+        yield
 
 
 @pytest.mark.rule("S25", "S41")

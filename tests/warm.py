@@ -70,14 +70,7 @@ time.tzset()
 os.chdir(cwd)
 os.umask(mask)
 sys.path[0] = os.getcwd()
-try:
-    runpy.run_module("roxy", run_name="__main__", alter_sys=True)
-except SystemExit as ended:
-    if type(ended.code) is not int:
-        raise
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(ended.code)  # taking all of roxy down again would cost more than most commands do
+runpy.run_module("roxy", run_name="__main__", alter_sys=True)
 """
 
 

@@ -300,10 +300,9 @@ class _Reader:
 
     def _check(self, claim: str, key: Key, table: dict[str, Any]) -> Check:
         self._refuse_keys(key, table, _CHECK_KEYS, _REQUIRED_CHECK_KEYS)
-        if not self._lacks_mutations and not {"mutation", "reproduces"} & {
-            *table,
-            *self._meant(key),
-        }:
+        if not self._lacks_mutations and not any(
+            name in table or (*key, name) in self._excused for name in ("mutation", "reproduces")
+        ):
             self._note_missing((*key, "mutation"), "`mutation` is missing", _FROM_AN_EDIT)
         return Check(
             claim=claim,
@@ -322,10 +321,6 @@ class _Reader:
             repeat=self._count(key, table, "repeat"),
             strict=self._strict(key, table) if "strict" in table else self._defaults.strict,
         )
-
-    def _meant(self, key: Key) -> Iterator[str | int]:
-        """Give the keys of a table that are there, but misspelt."""
-        return (excused[-1] for excused in self._excused if excused[:-1] == key)
 
     def _run(self, key: Key, table: dict[str, Any]) -> str:
         run = self._string(key, table, "run")
