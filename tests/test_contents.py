@@ -6,7 +6,7 @@ import hashlib
 import os
 import signal
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -20,10 +20,10 @@ from roxy.core.digests import Digests
 from roxy.core.errors import DiskError
 from roxy.core.fingerprint import of_file
 from roxy.core.interrupts import Interrupts
-from roxy.core.working_tree import RACY, STAMP_SIZE, Tree
+from roxy.core.working_tree import RACY, STAMP_SIZE, Stamped, Tree
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from roxy.core.working_tree import Stamp
@@ -90,8 +90,8 @@ class Later:
 def look(tree: Tree, earlier: Contents) -> tuple[Contents, int]:
     """Return what all files hold, and how many were read for it."""
     one = Counting(tree, Interrupts())
-    now = contents.read(one, tree.stamps(sorted(map(os.fsencode, os.listdir(tree.root)))), earlier)
-    return now, one.count
+    there = tree.stamps(sorted(map(os.fsencode, os.listdir(tree.root))))
+    return contents.read(one, Stamped.of(there), earlier), one.count
 
 
 @pytest.mark.rule("S38")
@@ -116,9 +116,9 @@ def test_only_what_is_new_or_differs_is_read(tree: Tree) -> None:
 def test_a_file_that_goes_before_it_is_read_is_left_out(tree: Tree) -> None:
     for name in ("a", "b", "c"):
         (tree.root / name).write_text(name)
-    stamps = tree.stamps([b"a", b"b", b"c"])
+    files = Stamped.of(tree.stamps([b"a", b"b", b"c"]))
     (tree.root / "b").unlink()
-    now = contents.read(Digests(tree, Interrupts()), stamps)
+    now = contents.read(Digests(tree, Interrupts()), files)
     assert now.paths == (b"a", b"c")
     assert now.fields == look(tree, NOTHING)[0].fields
 
@@ -153,6 +153,18 @@ def test_two_processes_see_what_one_sees(by_halves: Tree, names: list[str]) -> N
     assert list(found) == [os.fsencode(name) for name in names]
 
 
+def die_elsewhere(looks: Callable[..., list[Stamp]]) -> Callable[..., list[Stamp]]:
+    """Return what looks at files in this process, and ends any other."""
+    here = os.getpid()
+
+    def looked(*arguments: Any) -> list[Stamp]:
+        if os.getpid() != here:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return looks(*arguments)
+
+    return looked
+
+
 @forks
 @pytest.mark.rule("S38", "S48")
 def test_what_goes_wrong_in_the_second_process_is_told_or_made_up_for(
@@ -164,7 +176,7 @@ def test_what_goes_wrong_in_the_second_process_is_told_or_made_up_for(
     with no_new_child():
         with pytest.raises(DiskError, match="cannot read the covered file `n"):
             digests.stamps(tree, [b"a", b"n" * 300])
-        monkeypatch.setattr(digests, "_column", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+        monkeypatch.setattr(Tree, "looks", die_elsewhere(Tree.looks))
         assert digests.stamps(tree, [b"a", b"b"]) == tree.stamps([b"a", b"b"])
 
 

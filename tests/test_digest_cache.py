@@ -15,7 +15,7 @@ from roxy.core import contents, digest_cache, digests
 from roxy.core.contents import NOTHING, Contents
 from roxy.core.digests import Digests
 from roxy.core.interrupts import Interrupts
-from roxy.core.working_tree import RACY, Tree
+from roxy.core.working_tree import RACY, Stamped, Tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -49,6 +49,8 @@ class Place:
     state: Path
     ahead: int = 2 * RACY
     """Nanoseconds that the clock of the next command is ahead of that of the file system."""
+    is_proven: bool = False
+    """Whether there is evidence for what the next command reads."""
     read: list[bytes] = field(default_factory=list)
     """What the last command did not get from the cache."""
 
@@ -70,9 +72,10 @@ class Place:
             tree = Tree(self.tree)
             before = digest_cache.load(self.state)
             one = Listening(tree)
-            now = contents.read(one, tree.stamps(paths or [b"src/file"]), before)
+            files = Stamped.of(tree.stamps(paths or [b"src/file"]))
+            now = contents.read(one, files, before)
             self.read = one.heard
-            digest_cache.keep(self.state, now, before, one.effort)
+            digest_cache.keep(self.state, now, before, one.effort, is_proven=self.is_proven)
             tree.close()
         return {path: now.digest(path) or b"" for path in now.paths}
 
@@ -250,7 +253,9 @@ def test_gate_keeps_the_cache_beside_its_other_things_and_says_the_same_without(
 
 
 @pytest.mark.rule("S38")
-def test_a_little_that_is_new_among_much_is_not_kept_but_much_is(place: Place) -> None:
+def test_a_little_that_is_new_among_much_is_kept_only_if_there_is_evidence_for_it(
+    place: Place,
+) -> None:
     names = sorted(b"src/%03d" % number for number in range(200))
     for name in names:
         (place.tree / os.fsdecode(name)).write_bytes(OLD)
@@ -261,6 +266,12 @@ def test_a_little_that_is_new_among_much_is_not_kept_but_much_is(place: Place) -
         assert place.look(*names)[b"src/007"] == hashlib.sha256(NEW).digest()
         assert place.read == [b"src/007"]
     assert place.cache.read_bytes() == kept
+    place.is_proven = True
+    place.look(*names)
+    assert place.cache.read_bytes() != kept
+    place.is_proven = False
+    place.look(*names)
+    assert place.read == []
     for name in names[:50]:
         (place.tree / os.fsdecode(name)).write_bytes(NEW)
     place.look(*names)

@@ -19,7 +19,7 @@ from roxy.core.digests import Digests
 from roxy.core.interrupts import Interrupts
 from roxy.core.model import Check, State
 from roxy.core.tries import Archive, check_digits
-from roxy.core.working_tree import Tree
+from roxy.core.working_tree import Stamped, Tree
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -201,8 +201,8 @@ def see(project: Project) -> None:
     """Keep what all covered files hold, as a `gate` does that comes a while after an edit."""
     tree = Tree(project.root)
     names = sorted(os.listdir(os.fsencode(project.root / "src")))
-    stamps = tree.stamps(b"src/" + name for name in names)
-    digest_cache.save(project.state, contents.read(Digests(tree, Interrupts()), stamps))
+    files = Stamped.of(tree.stamps(b"src/" + name for name in names))
+    digest_cache.save(project.state, contents.read(Digests(tree, Interrupts()), files))
     tree.close()
 
 

@@ -11,13 +11,13 @@ from itertools import accumulate, pairwise, repeat
 from typing import TYPE_CHECKING
 
 from roxy.core.fingerprint import of_file
-from roxy.core.working_tree import NO_STAMP, STAMP_SIZE
+from roxy.core.working_tree import NO_STAMP, STAMP_SIZE, Stamp, cut
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from roxy.core.digests import Digests
-    from roxy.core.working_tree import Stamp
+    from roxy.core.working_tree import Stamped
 
 DIGEST_SIZE = 32
 _UNREAD = bytes(DIGEST_SIZE)
@@ -69,7 +69,7 @@ class Contents:
         """Return the same of other files; of those that are not here nothing is known."""
         if paths == self.paths:
             return self
-        stamps = dict(zip(self.paths, _cut(self.stamps, STAMP_SIZE), strict=True))
+        stamps = dict(zip(self.paths, cut(self.stamps), strict=True))
         fields = self._by_path
         return Contents(
             paths,
@@ -81,19 +81,25 @@ class Contents:
 NOTHING = Contents((), b"", b"")
 
 
-def read(digests: Digests, stamps: Mapping[bytes, Stamp], earlier: Contents = NOTHING) -> Contents:
-    """Return what the files hold whose stamps, sorted by path, were taken a moment ago.
+def read(digests: Digests, files: Stamped, earlier: Contents = NOTHING) -> Contents:
+    """Return what files hold whose stamps were taken a moment ago.
 
     Those that have the stamp that they had `earlier` are not read. One that is gone by now is left
     out. Raises `DiskError` when a file is there but cannot be read.
     """
-    known = earlier.laid_out_for(tuple(stamps))
-    now = b"".join(stamps.values())
-    if now == known.stamps:
+    known = earlier.laid_out_for(files.paths)
+    if files.stamps == known.stamps:
         return known
-    ends = range(0, len(now) + 1, STAMP_SIZE)
-    changed = {known.paths[number]: number for number in _differing(now, known.stamps, ends)}
-    found = digests.read_stamped({path: stamps[path] for path in changed})
+    ends = range(0, len(files.stamps) + 1, STAMP_SIZE)
+    changed = {
+        known.paths[number]: number for number in _differing(files.stamps, known.stamps, ends)
+    }
+    found = digests.read_stamped(
+        {
+            path: Stamp(files.stamps[ends[number] : ends[number + 1]])
+            for path, number in changed.items()
+        }
+    )
     lasting, fields = bytearray(known.stamps), bytearray(known.fields)
     for path, digest in found.items():
         number = changed[path]
@@ -103,15 +109,9 @@ def read(digests: Digests, stamps: Mapping[bytes, Stamp], earlier: Contents = NO
     there = Contents(known.paths, bytes(lasting), bytes(fields))
     there.starts = known.starts  # as the paths are the same
     gone = changed.keys() - found.keys()
-    return (
-        there.laid_out_for(tuple(path for path in there.paths if path not in gone))
-        if gone
-        else there
-    )
-
-
-def _cut(column: bytes, size: int) -> Iterator[bytes]:
-    return (column[at : at + size] for at in range(0, len(column), size))
+    if not gone:
+        return there
+    return there.laid_out_for(tuple(path for path in there.paths if path not in gone))
 
 
 def _differing(one: bytes, other: bytes, starts: Sequence[int]) -> Iterator[int]:

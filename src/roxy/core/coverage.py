@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 from enum import Enum, auto
@@ -11,12 +12,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from roxy.core import digests, glob
 from roxy.core.errors import ConfigError, Fault
 from roxy.core.model import LOCKFILE
-from roxy.core.working_tree import is_about_path, stamp_of
+from roxy.core.working_tree import Stamped, by_path, cut, is_about_path, stamp_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from roxy.core.git import Repository
+    from roxy.core.git import Listing, Repository
     from roxy.core.glob import Glob
     from roxy.core.model import Check
     from roxy.core.working_tree import Stamp, Tree
@@ -32,8 +33,8 @@ class Coverage(NamedTuple):
     files: Mapping[str, tuple[bytes, ...]]
     """Sorted paths by check id, inputs among them; never empty for a check, unless nothing strict
     was asked for."""
-    stamps: Mapping[bytes, Stamp]
-    """Of every covered file, in the order of paths."""
+    stamped: Stamped
+    """Every covered file with its stamp."""
     absent: tuple[bytes, ...]
     """Tracked files that a glob matches but the disk does not have (S52)."""
     idle: frozenset[str]
@@ -43,52 +44,81 @@ class Coverage(NamedTuple):
 
 
 def find_covered(
-    repository: Repository,
-    tree: Tree,
-    checks: Sequence[Check],
-    *,
-    strict: bool = True,
-    expected: Sequence[bytes] = (),
-    meanwhile: Callable[[], object] = lambda: None,
+    repository: Repository, tree: Tree, checks: Sequence[Check], *, strict: bool = True
 ) -> Coverage:
-    """List what every check covers, and what else its outcome depends on.
+    """List what every check covers, and what else its outcome depends on; see `Asked.answer`."""
+    with asked(repository, checks) as question:
+        return question.answer(tree, strict=strict)
 
-    If `strict`, raises `ConfigError` for each glob that matches no file (S14). Raises `DiskError`.
-    While git is at work, those of the `expected` paths, sorted, that the globs mean are looked at,
-    and `meanwhile` is done; only time depends on it.
-    """
+
+@contextlib.contextmanager
+def asked(repository: Repository, checks: Sequence[Check]) -> Iterator[Asked]:
+    """Ask git for what some checks cover; it is at work from the start of the `with` block on."""
     globs = {text: glob.parse(text) for check in checks for text in check.globs}
     prefixes = glob.outermost(prefix for one in globs.values() for prefix in one.prefixes)
     with repository.listing(prefixes) as listing:
-        meanwhile()
-        matching = {text: tuple(one.matching(expected)) for text, one in globs.items()}
-        early = digests.stamps(tree, _union(list(matching.values())))
-        listed = [path for path in listing.paths() if path != LOCKFILE]
-    if listed != list(expected):
-        matching = {text: tuple(one.matching(listed)) for text, one in globs.items()}
-    candidates = _union(list(matching.values()))
-    stamps: Mapping[bytes, Stamp] = early
-    absent: tuple[bytes, ...] = ()
-    if tuple(early) != candidates:
-        late = digests.stamps(tree, [path for path in candidates if path not in early])
-        stamps = {path: seen for path in candidates if (seen := early.get(path) or late.get(path))}
-        matching = {
-            text: tuple(path for path in some if path in stamps) for text, some in matching.items()
+        yield Asked(repository, checks, globs, listing)
+
+
+class Asked:
+    """A question to git about what some checks cover."""
+
+    def __init__(
+        self,
+        repository: Repository,
+        checks: Sequence[Check],
+        globs: Mapping[str, Glob],
+        listing: Listing,
+    ) -> None:
+        self._repository = repository
+        self._checks = checks
+        self._globs = globs
+        self._listing = listing
+
+    def answer(
+        self, tree: Tree, *, strict: bool = True, expected: Sequence[bytes] = ()
+    ) -> Coverage:
+        """Return what is covered.
+
+        If `strict`, raises `ConfigError` for each glob that matches no file (S14). Raises
+        `DiskError`. Those of the `expected` paths, sorted, that the globs mean are looked at while
+        git is still at work; only time depends on it.
+        """
+        matching = self._matching(expected)
+        looked_at = _union(list(matching.values()))
+        column = digests.column(tree, looked_at)
+        listed = [path for path in self._listing.paths() if path != LOCKFILE]
+        if listed != list(expected):
+            matching = self._matching(listed)
+        candidates = _union(list(matching.values()))
+        stamped = Stamped(looked_at, column.stamps)
+        absent: tuple[bytes, ...] = ()
+        if candidates != looked_at or not column.is_whole:
+            seen = by_path(looked_at, cut(column.stamps))
+            seen |= digests.stamps(tree, [path for path in candidates if path not in seen])
+            there = {path: seen[path] for path in candidates if path in seen}
+            stamped = Stamped.of(there)
+            matching = {
+                text: tuple(path for path in some if path in there)
+                for text, some in matching.items()
+            }
+            lost = (path for path in candidates if path not in there)
+            absent = tuple(path for path in lost if tree.look(path) is None)
+        idle = [check for check in self._checks if not all(matching[one] for one in check.globs)]
+        if idle and strict:
+            _refuse_idle(self._repository, tree, idle, matching)
+        found = {
+            check.id: _union([matching[text] for text in check.globs]) for check in self._checks
         }
-        lost = (path for path in candidates if path not in stamps)
-        absent = tuple(path for path in lost if tree.look(path) is None)
-    idle = frozenset(
-        check.id for check in checks if not all(matching[text] for text in check.globs)
-    )
-    if idle and strict:
-        _refuse_idle(repository, tree, checks, matching)
-    found = {check.id: _union([matching[text] for text in check.globs]) for check in checks}
-    covered = found | {
-        check.id: _union([matching[text] for text in check.covers])
-        for check in checks
-        if check.inputs
-    }
-    return Coverage(found, stamps, absent, idle, covered)
+        covered = found | {
+            check.id: _union([matching[text] for text in check.covers])
+            for check in self._checks
+            if check.inputs
+        }
+        return Coverage(found, stamped, absent, frozenset(check.id for check in idle), covered)
+
+    def _matching(self, paths: Sequence[bytes]) -> dict[str, tuple[bytes, ...]]:
+        return {text: tuple(one.matching(paths)) for text, one in self._globs.items()}
 
 
 def files_of(check: Check, paths: Sequence[bytes]) -> tuple[bytes, ...]:

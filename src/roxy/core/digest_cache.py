@@ -51,14 +51,16 @@ def load(state: Path) -> Contents:
     return Contents(paths, data[stamps:fields], data[fields:])
 
 
-def keep(state: Path, now: Contents, before: Contents, effort: int) -> None:
+def keep(state: Path, now: Contents, before: Contents, effort: int, *, is_proven: bool) -> None:
     """Keep what was read for the next command; where that cannot be, nothing is lost.
 
     A little that is new among much is left to be read again, which takes less time than to write
-    all of it. `effort` is what reading it took, in bytes; none where nothing can serve again.
+    all of it: unless there is evidence for it, since later that tells what changed. `effort` is
+    what reading it took, in bytes; none where nothing can serve again.
     """
     is_other = now.paths != before.paths and (effort or before.paths)
-    if is_other or effort > _WRITING * len(now.paths):
+    is_evidence = is_proven and effort and now.fields != before.fields
+    if is_other or is_evidence or effort > _WRITING * len(now.paths):
         save(state, now)
 
 

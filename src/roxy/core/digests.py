@@ -6,11 +6,22 @@ import hashlib
 import os
 import stat
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from roxy.core.child import ChildError, beside
 from roxy.core.errors import DiskError
-from roxy.core.working_tree import BLOCK, GONE, NO_STAMP, READ, STAMP_SIZE, Stamp, is_racy, stamp_of
+from roxy.core.working_tree import (
+    BLOCK,
+    GONE,
+    NO_STAMP,
+    READ,
+    STAMP_SIZE,
+    Stamp,
+    by_path,
+    cut,
+    is_racy,
+    stamp_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -92,46 +103,63 @@ class Digests:
         return digest
 
 
-def stamps(tree: Tree, paths: Iterable[bytes]) -> dict[bytes, Stamp]:
-    """Return the stamp of each path that is a regular file now, in the order of `paths`.
+class Column(NamedTuple):
+    """What some paths have for stamps, one after the other."""
 
-    Half of many are looked at by a second processor. Raises `DiskError`.
+    stamps: bytes
+    is_whole: bool
+    """Whether all of them are regular files, and so none has `NO_STAMP`."""
+
+    @classmethod
+    def of(cls, tree: Tree, paths: Sequence[bytes]) -> Self:
+        """Look at the files. Raises `OSError`."""
+        looks = tree.looks(paths)
+        return cls(b"".join(looks), NO_STAMP not in looks)
+
+
+def stamps(tree: Tree, paths: Iterable[bytes]) -> dict[bytes, Stamp]:
+    """Return the stamp of each path that is a regular file now, in their order.
+
+    Raises `DiskError`.
     """
     all_of_them = tuple(paths)
-    middle = len(all_of_them) // 2
+    return by_path(all_of_them, cut(column(tree, all_of_them).stamps))
+
+
+def column(tree: Tree, paths: Sequence[bytes]) -> Column:
+    """Return the stamp of each path. A second processor looks at half of many.
+
+    Raises `DiskError`.
+    """
+    middle = len(paths) // 2
     try:
         if middle < _MANY or _processors() == 1:
-            return tree.stamps(all_of_them)
-        return _stamps_by_halves(tree, all_of_them[:middle], all_of_them[middle:])
+            return Column.of(tree, paths)
+        return _by_halves(tree, paths[:middle], paths[middle:])
     except OSError as error:
         name = error.filename if isinstance(error.filename, bytes) else b"?"
         raise unreadable(name, error) from error
+
+
+def _by_halves(tree: Tree, first: Sequence[bytes], second: Sequence[bytes]) -> Column:
+    def look_beside() -> bytes:
+        there = Column.of(tree, second)
+        return bytes([there.is_whole]) + there.stamps
+
+    with beside(look_beside, tree.fd) as child:
+        here = Column.of(tree, first)
+        try:
+            said = child.answer()
+            there = Column(said[1:], bool(said[0]))
+        except ChildError:  # whatever it met is told by who meets it here
+            there = Column.of(tree, second)
+    return Column(here.stamps + there.stamps, here.is_whole and there.is_whole)
 
 
 def _processors() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
-
-
-def _stamps_by_halves(
-    tree: Tree, first: Sequence[bytes], second: Sequence[bytes]
-) -> dict[bytes, Stamp]:
-    with beside(lambda: _column(tree.stamps(second), second), tree.fd) as child:
-        found = tree.stamps(first)
-        try:
-            column = child.answer()
-        except ChildError:  # whatever it met is told by who meets it here
-            return found | tree.stamps(second)
-    for path, at in zip(second, range(0, len(column), STAMP_SIZE), strict=True):
-        stamp = column[at : at + STAMP_SIZE]
-        if stamp != NO_STAMP:
-            found[path] = Stamp(stamp)
-    return found
-
-
-def _column(found: Mapping[bytes, Stamp], paths: Iterable[bytes]) -> bytes:
-    return b"".join([found.get(path, NO_STAMP) for path in paths])
 
 
 def unreadable(path: bytes, error: OSError) -> DiskError:

@@ -7,6 +7,7 @@ are what the kernel says, prose is never parsed.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import re
 import subprocess
@@ -48,6 +49,7 @@ _LEFT_OUT = rb"(?m)could not open directory .*: (?!No such file or directory$|No
 """What git prints when it lists nothing of a folder that is there; it ends with 0 all the same."""
 _PATIENCE = 300
 """Seconds that one question to git may take; one about a million files takes a few."""
+_OF_HEAD = ("ls-tree", "-z", "--full-tree", "HEAD", "--")
 _ARGUMENTS_AT_ONCE = 60_000
 """Bytes of path arguments for one call, well below every system's limit."""
 
@@ -294,15 +296,8 @@ class Repository:
 
     def head_blobs(self, paths: Iterable[bytes]) -> dict[bytes, str] | None:
         """Return the object id in HEAD of each of `paths` that HEAD has; None without a commit."""
-        blobs: dict[bytes, str] = {}
-        for some in portions(paths):
-            answer = self.ask("ls-tree", "-z", "--full-tree", "HEAD", "--", *some)
-            if answer.code:
-                return None
-            for line in answer.stdout.split(b"\0")[:-1]:
-                facts, _, path = line.partition(b"\t")
-                blobs[path] = facts.split()[2].decode("ascii")
-        return blobs
+        with HeadBlobs(self, paths) as asked:
+            return asked.answer()
 
     def blob(self, object_id: str, limit: int) -> bytes | None:
         """Return a blob's bytes, None when git lacks it or it has more than `limit`.
@@ -456,6 +451,35 @@ class Listing:
         names = file.read()
         found = names.split(b"\0")[:-1]
         return [path for path in found if path[-1:] != b"/"] if b"/\0" in names else found
+
+
+class HeadBlobs:
+    """The objects in HEAD of some paths, asked of git in the same way."""
+
+    def __init__(self, repository: Repository, paths: Iterable[bytes]) -> None:
+        first, *rest = list(portions(paths)) or [[]]
+        self._repository = repository
+        self._first = repository.question(*_OF_HEAD, *first)
+        self._rest = rest
+
+    def __enter__(self) -> Self:
+        self._first.__enter__()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._first.__exit__()
+
+    def answer(self) -> dict[bytes, str] | None:
+        """Return what `Repository.head_blobs` does."""
+        blobs: dict[bytes, str] = {}
+        more = (self._repository.ask(*_OF_HEAD, *some) for some in self._rest)
+        for answer in itertools.chain([self._first.answer()], more):
+            if answer.code:
+                return None
+            for line in answer.stdout.split(b"\0")[:-1]:
+                facts, _, path = line.partition(b"\t")
+                blobs[path] = facts.split()[2].decode("ascii")
+        return blobs
 
 
 def portions(paths: Iterable[bytes]) -> Iterable[list[bytes]]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from roxy.core import contents, coverage, digest_cache, lockfile, regular_file
 from roxy.core.errors import RoxyError
 from roxy.core.fingerprint import fingerprint_of
+from roxy.core.git import HeadBlobs
 from roxy.core.model import LOCKFILE, MANIFEST, Entry, Report, Standing, State
 from roxy.core.status import name_files, stand
 
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
     from roxy.core.contents import Contents
     from roxy.core.coverage import Coverage
-    from roxy.core.git import Repository
     from roxy.core.lockfile import Lockfile
     from roxy.core.model import Check, Manifest, Reason
     from roxy.core.mutation import Scratch
@@ -56,10 +56,15 @@ def take_stock(session: Session, *, with_patches: bool = False) -> Stock:
 
 
 def _take_stock(session: Session, *, with_patches: bool) -> Stock:
-    found = survey(session)
-    covered = found.covered
-    remarks = _kept(session.repository.state / "kept")
-    remarks += _differences_from_head(session.repository, session.tree.fd, session.manifest)
+    patches = {
+        posixpath.normpath(path).encode(): patch for path, patch in session.manifest.patches.items()
+    }
+    inputs = [MANIFEST, LOCKFILE, *sorted(patches)]
+    with HeadBlobs(session.repository, inputs) as head:
+        found = survey(session)
+        covered = found.covered
+        remarks = _kept(session.repository.state / "kept")
+        remarks += _differences_from(head.answer(), session, inputs, patches)
     if covered.absent:
         count, names = len(covered.absent), name_files(covered.absent)
         remarks.append(
@@ -84,16 +89,16 @@ def _weaknesses(session: Session, standings: Iterable[Standing]) -> Iterator[str
 def survey(session: Session) -> Survey:
     """Find out where every check stands, and why."""
     manifest, state = session.manifest, session.repository.state
-    lock = lockfile.read(session.tree.fd)
-    earlier = digest_cache.load(state)
-    covered = coverage.find_covered(
-        session.repository, session.tree, manifest.checks, expected=earlier.paths
-    )
-    now = contents.read(session.digests, covered.stamps, earlier)
-    digest_cache.keep(state, now, earlier, session.digests.effort)
+    with coverage.asked(session.repository, manifest.checks) as question:
+        lock = lockfile.read(session.tree.fd)
+        earlier = digest_cache.load(state)
+        covered = question.answer(session.tree, expected=earlier.paths)
+    now = contents.read(session.digests, covered.stamped, earlier)
     standings = take_standings(manifest, covered, now, lock)
+    is_proven = all(one.state is State.VERIFIED for one in standings)
+    digest_cache.keep(state, now, earlier, session.digests.effort, is_proven=is_proven)
     reasons: Mapping[str, Reason] = {}
-    if any(one.state is not State.VERIFIED for one in standings):
+    if not is_proven:
         from roxy.core.why import Why  # noqa: PLC0415 - most often there is nothing to explain
 
         why = Why(session.repository, manifest, lock, covered.files, now, earlier)
@@ -184,20 +189,22 @@ def _kept(folder: Path) -> list[str]:
     return [f"what roxy took out of the way is kept in `{folder}` until you take it out: {shown}"]
 
 
-def _differences_from_head(repository: Repository, root: int, manifest: Manifest) -> list[str]:
+def _differences_from(
+    blobs: Mapping[bytes, str] | None,
+    session: Session,
+    inputs: Iterable[bytes],
+    patches: Mapping[bytes, bytes],
+) -> list[str]:
     """Say which of roxy's inputs are not what HEAD has, by bytes, CRLF read as LF."""
-    patches = {
-        posixpath.normpath(path).encode(): manifest.patches[path] for path in manifest.patches
-    }
-    paths = [MANIFEST, LOCKFILE, *sorted(patches)]
-    blobs = repository.head_blobs(paths)
     if blobs is None:
         return []
     remarks = []
-    for path in paths:
+    for path in inputs:
         name = path.decode("utf-8", "surrogateescape")
         try:
-            data = patches.get(path) or regular_file.read(root, path, _MOST, follow_links=True)
+            data = patches.get(path) or regular_file.read(
+                session.tree.fd, path, _MOST, follow_links=True
+            )
         except regular_file.UnreadableFileError:
             if path in blobs:
                 remarks.append(f"`{name}` is in HEAD, but not on the disk")
@@ -205,7 +212,7 @@ def _differences_from_head(repository: Repository, root: int, manifest: Manifest
         if path not in blobs:
             remarks.append(f"`{name}` is not in HEAD")
         elif not _is_blob(data, blobs[path]) and not _same_text(
-            data, repository.blob(blobs[path], 2 * len(data))
+            data, session.repository.blob(blobs[path], 2 * len(data))
         ):
             remarks.append(f"`{name}` differs from HEAD")
     return remarks

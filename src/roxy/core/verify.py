@@ -278,7 +278,7 @@ def _work(session: Session, names: Sequence[str], *, everything: bool) -> _Work:
     selected = plan.select(manifest, names)
     lock, trouble = _read_lock(session, everything=everything)
     covered = coverage.find_covered(session.repository, session.tree, manifest.checks)
-    now = contents.read(session.digests, covered.stamps)
+    now = contents.read(session.digests, covered.stamped)
     standings = {one.check.id: one for one in take_standings(manifest, covered, now, lock)}
     jobs = tuple(
         check for check in selected if everything or standings[check.id].state is not State.VERIFIED

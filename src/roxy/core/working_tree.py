@@ -11,12 +11,12 @@ import hashlib
 import os
 import stat
 import struct
-from typing import TYPE_CHECKING, NamedTuple, NewType, cast
+from typing import TYPE_CHECKING, NamedTuple, NewType, Self, cast
 
 from roxy.core.attributes import Attributes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
 Stamp = NewType("Stamp", bytes)
@@ -74,6 +74,25 @@ def is_racy(stamp: Stamp, now: int) -> bool:
     """Say whether a file's times are so near to `now` that a change could leave no trace (S38)."""
     *_, mtime, ctime = _STAMP.unpack(stamp)
     return bool(max(mtime, ctime) + RACY >= now)
+
+
+class Stamped(NamedTuple):
+    """Regular files and the stamps that they had a moment ago, in columns."""
+
+    paths: tuple[bytes, ...]
+    """Sorted."""
+    stamps: bytes
+    """One after the other; none is `NO_STAMP`."""
+
+    @classmethod
+    def of(cls, stamps: Mapping[bytes, Stamp]) -> Self:
+        """Return the columns of what is in the order of paths already."""
+        return cls(tuple(stamps), b"".join(stamps.values()))
+
+
+def cut(column: bytes) -> Iterator[Stamp]:
+    """Give the stamps of a column."""
+    return (Stamp(column[at : at + STAMP_SIZE]) for at in range(0, len(column), STAMP_SIZE))
 
 
 class NotRegularError(OSError):
@@ -135,6 +154,14 @@ class Tree:
     def stamps(self, paths: Iterable[bytes]) -> dict[bytes, Stamp]:
         """Return the stamp of each path that is a regular file now, in the order of `paths`.
 
+        Raises as `looks` does.
+        """
+        all_of_them = tuple(paths)
+        return by_path(all_of_them, self.looks(all_of_them))
+
+    def looks(self, paths: Iterable[bytes]) -> list[Stamp]:
+        """Return the stamp that each path has now, `NO_STAMP` for all but regular files.
+
         Paths of one folder should follow one another. Raises `OSError` for a folder that is there
         and may not be entered.
         """
@@ -142,24 +169,27 @@ class Tree:
         # Most of what `gate` does is this loop, so it spares itself some calls.
         look, kind, regular = os.stat, stat.S_IFMT, stat.S_IFREG
         pack = cast("Callable[..., Stamp]", _STAMP.pack)
-        found: dict[bytes, Stamp] = {}
+        found: list[Stamp] = []
         here, fd = None, None
         for path in paths:
             folder, _, name = path.rpartition(b"/")
             if folder != here:
                 here, fd = folder, self._folder_or_none(folder)
             if fd is None:
+                found.append(NO_STAMP)
                 continue
             try:
                 one = look(name, dir_fd=fd, follow_symlinks=False)
             except OSError as error:
                 if error.errno not in GONE:
                     raise
+                found.append(NO_STAMP)
                 continue
-            if kind(one.st_mode) == regular:
-                found[path] = pack(
-                    one.st_dev, one.st_ino, one.st_size, one.st_mtime_ns, one.st_ctime_ns
-                )
+            found.append(
+                pack(one.st_dev, one.st_ino, one.st_size, one.st_mtime_ns, one.st_ctime_ns)
+                if kind(one.st_mode) == regular
+                else NO_STAMP
+            )
         return found
 
     def _folder_or_none(self, folder: bytes) -> int | None:
@@ -200,6 +230,11 @@ class Tree:
         """Return a regular file's attributes. Raises `OSError`."""
         with self.reading(path) as fd:
             return Attributes.of(fd)
+
+
+def by_path(paths: Sequence[bytes], stamps: Iterable[Stamp]) -> dict[bytes, Stamp]:
+    """Return the stamps of regular files by their paths."""
+    return {path: stamp for path, stamp in zip(paths, stamps, strict=True) if stamp != NO_STAMP}
 
 
 def content_of(fd: int) -> Content:

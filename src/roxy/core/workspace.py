@@ -111,27 +111,17 @@ class Workspace:
     def files_again(self, check: Check) -> Sequence[bytes]:
         """List the files of a check that has run, and those of the next one with them."""
         upcoming = self.upcoming()
-        checks = [check, upcoming] if upcoming else [check]
-        # The folder is cleared in any case before the next check, and here that takes no time.
-        self._listed = self._find(checks, strict=False, meanwhile=self._scratch.clear)
+        self._listed = self._find([check, upcoming] if upcoming else [check], strict=False)
         return self._listed.files[check.id]
 
-    def _find(
-        self,
-        checks: Sequence[Check],
-        *,
-        strict: bool,
-        meanwhile: Callable[[], object] = lambda: None,
-    ) -> Coverage:
+    def _find(self, checks: Sequence[Check], *, strict: bool) -> Coverage:
         self._session.tree.forget()
-        with self._session.interrupts.breakable():
-            return coverage.find_covered(
-                self._session.repository,
-                self._session.tree,
-                checks,
-                strict=strict,
-                meanwhile=meanwhile,
-            )
+        with (
+            self._session.interrupts.breakable(),
+            coverage.asked(self._session.repository, checks) as question,
+        ):
+            self._scratch.clear()  # what each check begins with, and here it takes no time
+            return question.answer(self._session.tree, strict=strict)
 
     def digests(self, paths: Sequence[bytes]) -> dict[bytes, bytes]:
         """Read files, each once while it is untouched (S26)."""
