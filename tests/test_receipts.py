@@ -350,13 +350,26 @@ def test_evidence_is_the_receipt_of_this_check_and_this_fingerprint(
     digits = "cd" * 32
     folder = tmp_path / "receipts"
 
-    def a_receipt(claim: str, fingerprint: str, run: str, time: str = "20990101T000000") -> None:
+    def a_receipt(
+        claim: str,
+        fingerprint: str,
+        run: str,
+        time: str = "20990101T000000",
+        result: str = "verified",
+    ) -> None:
         check = {"claim": claim, "check": "text", "run": run, "mutations": []}
-        data = forged(fingerprint=fingerprint, check=check, files={"src/caf\udce9": "00"}, runs=[])
+        data = forged(
+            fingerprint=fingerprint,
+            check=check,
+            files={"src/caf\udce9": "00"},
+            runs=[],
+            result=result,
+        )
         about = f"{check_digits(f'{claim}/text')}-" if named else ""
         plant(folder, data, about + digits[:12], time)
 
     a_receipt("greeting", f"sha256:{digits}", "right", "20200101T000000")
+    a_receipt("greeting", f"sha256:{digits}", "wrong", "20210101T000000", result="rejected")
     a_receipt("other", f"sha256:{digits}", "wrong")
     a_receipt("greeting", "sha256:" + digits[:12] + "0" * 52, "wrong")
     evidence = Archive(tmp_path).evidence(CHECK, f"sha256:{digits}")

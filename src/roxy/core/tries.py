@@ -17,7 +17,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from roxy.core import regular_file
-from roxy.core.model import Reason
+from roxy.core.model import Reason, Result
 from roxy.core.regular_file import MEBIBYTE, UnreadableFileError
 from roxy.core.status import Basis
 from roxy.core.working_tree import FOLDER
@@ -225,18 +225,38 @@ class Archive:
             os.close(folder)
 
     def evidence(self, check: Check, fingerprint: str) -> Try | None:
-        """Return the try that some recorded evidence comes from, if it was on this machine."""
+        """Return the try that some recorded evidence comes from, if it was on this machine.
+
+        With `--locked` the same code can have been tried since, and rejected: that is none.
+        """
         for name in self._names(check, fingerprint):
             one = self.read(name)
-            if one and (one.fingerprint, one.claim, one.check) == (
-                *(fingerprint, check.claim, check.name),
+            if one and (one.result, one.fingerprint, one.id) == (
+                *(Result.VERIFIED, fingerprint, check.id),
             ):
                 return one
         return None
 
-    def newest(self, check: Check, fingerprint: str) -> Name | None:
-        """Return the newest receipt of a check with a fingerprint, by its name alone."""
-        return next(self._names(check, fingerprint), None)
+    def name_of_evidence(self, check: Check, fingerprint: str) -> Name | None:
+        """Return the name of the same receipt, which is not taken apart for that.
+
+        A receipt that names a hundred thousand files takes long to read as JSON. Lines that begin
+        with one blank are those of the outermost table, as `receipts` writes it. None where the
+        receipt is written in another way, too.
+        """
+        wanted = (
+            f'\n "result": "{Result.VERIFIED}"'.encode(),
+            f'\n "fingerprint": "{fingerprint}"'.encode(),
+        )
+        for name in self._names(check, fingerprint):
+            try:
+                data = self._bytes(name.file)
+            except UnreadableFileError:
+                continue
+            is_whole = hashlib.sha256(data).hexdigest() == name.sha256
+            if name.check and is_whole and all(line in data for line in wanted):
+                return name
+        return None
 
     def _names(self, check: Check, fingerprint: str) -> Iterator[Name]:
         digits = ("", check_digits(check.id))

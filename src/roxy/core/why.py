@@ -87,22 +87,26 @@ class Why:
         return reasons | self._by_git(without)
 
     def _since_seen(self, check: Check, recorded: str) -> Details | None:
-        """Return which files differ from those that `gate` saw last, if the evidence is for them.
+        """Return the same as `_since_tried`, if the evidence is for the files that `gate` saw last.
 
-        This reads no receipt, which may be long, and needs none, which may be elsewhere.
+        That takes apart no receipt, which may be long. Without one this is no answer either: it
+        would be another than that of the next command, for which `gate` has seen other files.
         """
         then = coverage.files_of(check, self._earlier.paths)
         files = self._earlier.of(then)
         if fingerprint_of(check, self._manifest.patches_of(check), files) != recorded:
             return None
+        name = self._archive.name_of_evidence(check, recorded)
+        if name is None:
+            return None
         now = self._covered[check.id]
-        details = Details(
+        return Details(
             changed=tuple(sorted(self._changed.intersection(now, then))),
             added=tuple(sorted(set(now).difference(then))) if now != then else (),
             removed=tuple(sorted(set(then).difference(now))) if now != then else (),
+            receipt=name.file,
+            time=moment(name),
         )
-        name = self._archive.newest(check, recorded)
-        return details if name is None else details._replace(receipt=name.file, time=moment(name))
 
     @cached_property
     def _changed(self) -> set[bytes]:
