@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import signal
@@ -13,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from handshake import no_new_child
-from roxy.core import contents, digests
+from roxy.core import child, contents, digests
 from roxy.core.child import beside
 from roxy.core.contents import NOTHING, Contents
 from roxy.core.digests import Digests
@@ -181,11 +182,61 @@ def test_what_goes_wrong_in_the_second_process_is_told_or_made_up_for(
 
 
 @forks
+@pytest.mark.rule("S38")
+def test_where_the_tree_was_looked_at_before_the_second_process_does_its_half(
+    by_halves: Tree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree = by_halves
+    (tree.root / "deep/er").mkdir(parents=True)
+    for name in ("deep/er/a", "deep/er/b", "deep/er/c", "deep/er/d"):
+        (tree.root / name).touch()
+    paths = [b"deep/er/a", b"deep/er/b", b"deep/er/c", b"deep/er/d"]
+    tree.stat(paths[0])  # so that it holds folders open
+    asked: list[int] = []
+    looks = Tree.looks
+    monkeypatch.setattr(
+        Tree, "looks", lambda tree, some: asked.append(len(some)) or looks(tree, some)
+    )
+    assert list(digests.stamps(tree, paths)) == paths
+    assert asked == [2]
+
+
+@forks
+@pytest.mark.rule("S2", "S48")
+def test_a_machine_that_cannot_fork_or_list_descriptors_is_no_trouble(
+    by_halves: Tree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (by_halves.root / "a").touch()
+    (by_halves.root / "b").touch()
+    there = by_halves.stamps([b"a", b"b"])
+    monkeypatch.setattr(child, "_DESCRIPTORS", "/nowhere")
+    with beside(lambda: b"here") as one:
+        assert one.answer() == b"here"
+
+    def refuse() -> int:
+        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    monkeypatch.setattr(os, "fork", refuse)
+    assert digests.stamps(by_halves, [b"a", b"b"]) == there
+
+
+@forks
+@pytest.mark.rule("S32")
+def test_a_signal_that_is_ignored_stays_ignored_beside() -> None:
+    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    try:
+        with beside(lambda: str(signal.getsignal(signal.SIGTERM)).encode()) as one:
+            assert one.answer() == str(signal.SIG_IGN).encode()
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@forks
 @pytest.mark.rule("S8")
 def test_a_second_process_holds_nothing_open_but_what_it_needs(tmp_path: Path) -> None:
     with (tmp_path / "lock").open("w") as lock, (tmp_path / "needed").open("w") as needed:
-        with beside(lambda: " ".join(os.listdir("/dev/fd")).encode(), needed.fileno()) as child:
-            held = {int(name) for name in child.answer().split()}
+        with beside(lambda: " ".join(os.listdir("/dev/fd")).encode(), needed.fileno()) as one:
+            held = {int(name) for name in one.answer().split()}
         assert lock.fileno() not in held
         assert needed.fileno() in held
         assert len(held) <= 6  # the standard ones, this, where it answers, and the listing itself

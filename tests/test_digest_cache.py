@@ -198,6 +198,17 @@ def test_a_cache_that_is_damaged_or_from_another_roxy_is_none(place: Place) -> N
 
 
 @pytest.mark.rule("S38")
+@pytest.mark.parametrize("column", ["paths", "stamps", "fields"])
+def test_a_cache_whose_columns_are_not_equally_long_is_none(place: Place, column: str) -> None:
+    place.look()
+    sound = digest_cache.load(place.state)
+    columns = {name: getattr(sound, name) for name in ("paths", "stamps", "fields")}
+    columns[column] = columns[column][:-1]
+    digest_cache.save(place.state, Contents(**columns))
+    assert digest_cache.load(place.state) is NOTHING
+
+
+@pytest.mark.rule("S38")
 @pytest.mark.parametrize(
     "make",
     [

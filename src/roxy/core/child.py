@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import sys
 from typing import TYPE_CHECKING
 
 from roxy.core.interrupts import SIGNALS
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
 _BLOCK = 1 << 20
+_DESCRIPTORS = "/proc/self/fd" if sys.platform == "linux" else "/dev/fd"
 
 
 class ChildError(Exception):
@@ -68,8 +70,10 @@ class Child:
         if self._tell >= 0:
             os.close(self._tell)
         if self._pid:
-            os.kill(self._pid, signal.SIGKILL)
-            self._wait()
+            # A signal may have come between the end of the wait and the note of it.
+            with contextlib.suppress(ProcessLookupError, ChildProcessError):
+                os.kill(self._pid, signal.SIGKILL)
+                self._wait()
 
 
 @contextlib.contextmanager
@@ -106,9 +110,10 @@ def _forget_the_parent(kept: Collection[int]) -> None:
     signal.set_wakeup_fd(-1)
     for signum in (signal.SIGINT, signal.SIGHUP):
         signal.signal(signum, signal.SIG_IGN)  # the parent hears them, and ends this
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    if signal.getsignal(signal.SIGTERM) is not signal.SIG_IGN:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
-    for name in os.listdir("/dev/fd"):
-        if int(name) not in kept:
+    with contextlib.suppress(OSError):  # some container has no such folder
+        for descriptor in set(map(int, os.listdir(_DESCRIPTORS))).difference(kept):
             with contextlib.suppress(OSError):  # it was that of this very listing
-                os.close(int(name))
+                os.close(descriptor)

@@ -36,6 +36,12 @@ class Contents:
         self.fields = fields
         """What `of_file` makes of each file, one after the other."""
 
+    @property
+    def is_sound(self) -> bool:
+        """Whether the columns are as long as the paths say; a cache may hold anything."""
+        fields = _FIELDS_SIZE * len(self.paths) + sum(map(len, self.paths))
+        return (len(self.stamps), len(self.fields)) == (STAMP_SIZE * len(self.paths), fields)
+
     @cached_property
     def starts(self) -> list[int]:
         """Where the fields of each file start, and at last where they all end."""

@@ -25,7 +25,7 @@ _HEADER = b"roxy digests 2\n"
 """To be changed with what follows it: the SHA-256 of the rest, two numbers (how many files, and the
 size of their names), each path and a NUL, then the two columns of `Contents`."""
 _CHECKSUM = 32
-_NUMBERS = struct.Struct("=QQ")
+_NUMBERS = struct.Struct("<QQ")
 _MOST = 512 * regular_file.MEBIBYTE
 """Bytes of a cache; one of a million covered files has fewer."""
 _WRITING = 256
@@ -47,8 +47,8 @@ def load(state: Path) -> Contents:
     names = start + _NUMBERS.size
     stamps = names + size
     fields = stamps + count * STAMP_SIZE
-    paths = tuple(data[names:stamps].split(b"\0")[:-1])
-    return Contents(paths, data[stamps:fields], data[fields:])
+    kept = Contents(tuple(data[names:stamps].split(b"\0")[:-1]), data[stamps:fields], data[fields:])
+    return kept if len(kept.paths) == count and kept.is_sound else NOTHING
 
 
 def keep(state: Path, now: Contents, before: Contents, effort: int, *, is_proven: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import stat
@@ -135,25 +136,29 @@ def column(tree: Tree, paths: Sequence[bytes]) -> Column:
     try:
         if middle < _MANY or _processors() == 1:
             return Column.of(tree, paths)
-        return _by_halves(tree, paths[:middle], paths[middle:])
+        return _by_halves(tree, paths, middle)
     except OSError as error:
         name = error.filename if isinstance(error.filename, bytes) else b"?"
         raise unreadable(name, error) from error
 
 
-def _by_halves(tree: Tree, first: Sequence[bytes], second: Sequence[bytes]) -> Column:
+def _by_halves(tree: Tree, paths: Sequence[bytes], middle: int) -> Column:
     def look_beside() -> bytes:
-        there = Column.of(tree, second)
+        there = Column.of(tree, paths[middle:])
         return bytes([there.is_whole]) + there.stamps
 
-    with beside(look_beside, tree.fd) as child:
-        here = Column.of(tree, first)
+    tree.forget()  # the child closes what it does not need, and then the tree must not do so
+    with contextlib.ExitStack() as stack:
+        try:
+            child = stack.enter_context(beside(look_beside, tree.fd))
+        except OSError:  # no process is to be had
+            return Column.of(tree, paths)
+        here = Column.of(tree, paths[:middle])
         try:
             said = child.answer()
-            there = Column(said[1:], bool(said[0]))
         except ChildError:  # whatever it met is told by who meets it here
-            there = Column.of(tree, second)
-    return Column(here.stamps + there.stamps, here.is_whole and there.is_whole)
+            return Column.of(tree, paths)
+    return Column(here.stamps + said[1:], here.is_whole and bool(said[0]))
 
 
 def _processors() -> int:
