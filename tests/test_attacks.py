@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
 
 from project import HANG, until
+from roxy.core import git
 from roxy.core.fingerprint import fingerprint
 from roxy.core.model import Check
 
@@ -84,7 +87,28 @@ def test_a_key_with_endless_dots_is_refused_at_once(project: Project) -> None:
     project.write("roxy.toml", "a." * 50_000 + "a = 1\n")
     done = project.roxy("status")
     assert done.code == 2
-    assert "too many dots" in done.err
+    assert "`roxy.toml` holds a key with too many dots\n  at roxy.toml:1:" in done.err
+
+
+@pytest.mark.rule("S10", "S48")
+@pytest.mark.parametrize(
+    "line",
+    [
+        'description = "DOTS"',
+        "description = 'a, DOTS = 1'",
+        "# see DOTS",
+        'description = """\nDOTS = 1\n"""',
+        'description = "{ DOTS }" # [DOTS]',
+    ],
+)
+def test_dots_that_are_in_no_key_are_nobodys_trouble(project: Project, line: str) -> None:
+    project.greet()
+    dots = ".".join(map(str, range(300)))
+    manifest = project.read("roxy.toml").decode()
+    head = manifest.partition("[claims.greeting.checks")[0]
+    header = "" if "[claims.greeting]" in head else "[claims.greeting]\n"
+    project.write("roxy.toml", f"{header}{line.replace('DOTS', dots)}\n{manifest}")
+    assert project.roxy("status").code == 0
 
 
 @pytest.mark.rule("S26")
@@ -261,3 +285,25 @@ def test_an_edit_of_roxy_toml_is_no_part_of_a_mutation(project: Project) -> None
     done = project.roxy("try", "--edits", "--force")
     assert (done.code, "cannot be a part of a mutation" in done.err) == (2, True)
     assert project.read("roxy.toml").decode() == text + "# more\n"
+
+
+@pytest.mark.rule("S43")
+@pytest.mark.parametrize("value", ["bash_source", "bash_complete", "bogus", ""])
+def test_no_variable_makes_a_gate_answer_without_judging(project: Project, value: str) -> None:
+    project.greet()
+    env = {"_ROXY_COMPLETE": value}
+    gate = project.roxy("gate", "--wait", "1", env=env)
+    assert (gate.code, gate.out) == (1, project.roxy("gate").out)
+    assert project.roxy("verify", "--all", "--locked", env=env).code == 1
+    env |= {"COMP_WORDS": "", "COMP_CWORD": "0"}
+    assert project.roxy("gate", "--wait", "1", env=env).code == 1
+
+
+@pytest.mark.rule("S48")
+def test_a_system_without_a_thread_to_give_is_no_bug(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    with pytest.raises(BlockingIOError):
+        git.call(["--version"], cwd="/", env=os.environ)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from roxy.cli.completion import VARIABLE, completion
+from roxy.cli.completion import VARIABLE, completion, is_asked_by_a_shell
 from roxy.cli.doctor import doctor
 from roxy.cli.gate import gate
 from roxy.cli.history import history
@@ -90,7 +90,7 @@ for command in (
 
 def dispatch(arguments: Sequence[str], invocation: Invocation) -> int:
     """Do what `arguments` ask for and return the exit code. Raises `UsageError` and all else."""
-    if VARIABLE in invocation.environ:
+    if not arguments and is_asked_by_a_shell(invocation.environ):
         return _complete(invocation)
     try:
         with roxy.make_context("roxy", list(arguments), obj=invocation) as context:

@@ -11,6 +11,8 @@ from roxy.cli.options import shared_options
 from roxy.core.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from roxy.cli.invocation import Invocation
 
 VARIABLE = "_ROXY_COMPLETE"
@@ -61,6 +63,18 @@ def completion(context: click.Context, shell: str | None) -> int:
     script = _script(context.find_root().command, shell)
     invocation.streams.out.write(_document(shell, script) if invocation.settings.json else script)
     return 0
+
+
+def is_asked_by_a_shell(environ: Mapping[str, str]) -> bool:
+    """Say whether a shell that completes a line asks, or somebody for its script, as click has it.
+
+    Whoever names a command gets that command, whatever the environment holds (S43).
+    """
+    shell, _, what = environ.get(VARIABLE, "").partition("_")
+    is_whole = what == "source" or (
+        what == "complete" and "COMP_WORDS" in environ and "COMP_CWORD" in environ
+    )
+    return shell in SHELLS and is_whole
 
 
 def _script(roxy: click.Command, shell: str) -> str:

@@ -119,7 +119,10 @@ def parse(text: str) -> dict[str, Any]:
     """Return the values of a TOML document. Raises `TomlError`."""
     text = normal(text)
     if any(_ENDLESS_KEY.search(line) for line in text.split("\n") if line.count(".") >= _DOTS):
-        raise TomlError("holds a key with too many dots")
+        from roxy.core.toml_outline import find_long_key  # noqa: PLC0415 - nobody writes that
+
+        if place := find_long_key(text, _DOTS):  # not in a text or a comment
+            raise TomlError("holds a key with too many dots", place)
     try:
         values = tomllib.loads(text)
     except RecursionError as error:
