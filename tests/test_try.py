@@ -302,6 +302,10 @@ REFUSED: dict[str, tuple[Callable[[Project], object], str]] = {
         lambda project: project.write("roxy.toml", project.read("roxy.toml") + b"\n"),
         "has unstaged edits; edited is `roxy.toml`",
     ),
+    "only a file that was touched": (
+        lambda project: os.utime(project.root / "roxy.toml", (1, 1)),
+        "no file that `greeting/text` covers has unstaged edits",
+    ),
     "a new file": (lambda project: project.write("src/new.txt", "x\n"), "`src/new.txt` is new"),
     "a file to be added": (
         lambda project: (project.write("src/new.txt", "x\n"), project.git("add", "-N", "src")),
@@ -340,6 +344,7 @@ def test_edits_that_no_mutation_may_make_are_refused_and_nothing_is_touched(
     with pytest.raises(UsageError) as refusal:
         taken(project)
     assert words in refusal.value.faults[0].what
+    assert ("edited is" in refusal.value.faults[0].what) == ("edited is" in words)
     assert project.snapshot() == before
     assert not (project.state / "kept").exists()
     assert not (project.root / "ran").exists()

@@ -7,6 +7,7 @@ are what the kernel says, prose is never parsed.
 from __future__ import annotations
 
 import contextlib
+import errno
 import itertools
 import os
 import re
@@ -153,8 +154,7 @@ class Question:
             with held():
                 self._process = self._started()
         except BaseException:
-            if hasattr(self, "_process"):
-                self.__exit__()
+            self.__exit__()
             raise
         return self
 
@@ -187,7 +187,7 @@ class Question:
         patience = threading.Timer(_PATIENCE, give_up)  # `communicate` would wait in steps
         patience.daemon = True  # a signal while it starts must not make roxy wait for it
         try:
-            patience.start()
+            _start(patience)
             stdout, stderr = self._process.communicate(self._stdin)
         finally:
             patience.cancel()
@@ -200,10 +200,20 @@ class Question:
         return Answer(self._process.returncode, stdout or b"", stderr)
 
     def __exit__(self, *exception: object) -> None:
+        if not hasattr(self, "_process"):  # it never began
+            return
         if self._process.returncode is None:
             self._process.kill()
         with self._process:  # closes its pipes and waits for it
             pass
+
+
+def _start(patience: threading.Timer) -> None:
+    """Start a timer. Raises `OSError` where the system has no thread to give."""
+    try:
+        patience.start()
+    except RuntimeError as error:
+        raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN)) from error
 
 
 def _is_on_path(name: str, environ: Mapping[str, str]) -> bool:
@@ -436,7 +446,8 @@ class Listing:
             stdout=file,
             settings=[("core.ignoreCase", self._repository.ignores_case)],
         )
-        return self._stack.enter_context(question), file
+        self._stack.push(question)  # a signal may come as soon as git is under way
+        return question.__enter__(), file
 
     def _names(self, question: Question, file: IO[bytes]) -> list[bytes]:
         answer = question.answer()
@@ -463,7 +474,11 @@ class HeadBlobs:
         self._rest = rest
 
     def __enter__(self) -> Self:
-        self._first.__enter__()
+        try:
+            self._first.__enter__()
+        except BaseException:
+            self._first.__exit__()
+            raise
         return self
 
     def __exit__(self, *exception: object) -> None:

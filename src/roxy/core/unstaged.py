@@ -37,6 +37,10 @@ if TYPE_CHECKING:
 _MOST_LINES = 20
 """Added and deleted lines that a mutation has at most, unless somebody insists."""
 _RAW = ("-z", "--raw", "--no-renames", "--no-abbrev", "--ignore-submodules=all")
+_EDITED = (
+    *("diff", "-z", "--name-only", "--no-renames", "--ignore-submodules=all"),
+    *("--no-ext-diff", "--no-textconv"),
+)
 _STAGE_FIRST = "stage the good work (`git add`), then break the code and try again"
 
 
@@ -150,32 +154,33 @@ class _Taker:
                 f"{what}, only staged ones: {name_files(entry.path for entry in staged)}",
                 hint="`git restore --staged FILE` makes them unstaged",
             )
-        if others := self._ask("diff-files", everywhere=True):
+        if others := self._edited_anywhere():
             return UsageError(
-                f"{what}; edited is {name_files(entry.path for entry in others)}",
+                f"{what}; edited is {name_files(others)}",
                 hint="break a file that it covers, or add that one to `covers`",
             )
         return UsageError(
             what, hint="break the code in the working tree first, or name a patch with `--patch`"
         )
 
-    def _ask(self, command: str, *arguments: str, everywhere: bool = False) -> list[_Entry]:
-        prefixes = () if everywhere or b"" in self._prefixes else self._prefixes
+    def _edited_anywhere(self) -> list[bytes]:
+        """Return all files that have unstaged edits; what was only touched has none."""
+        answer = self._repository.ask(*_EDITED, settings=self._repository.filters_off())
+        return [path for path in answer.stdout.split(b"\0")[:-1] if path != LOCKFILE]
+
+    def _ask(self, command: str, *arguments: str) -> list[_Entry]:
         answer = self._repository.ask(
             command,
             *_RAW,
             *arguments,
             "--",
-            *prefixes,
+            *(() if b"" in self._prefixes else self._prefixes),
             settings=self._repository.filters_off(),
         )
         if answer.code:
             raise GitError(f"git cannot say what was edited: {answer.complaint}")
-        return [
-            one
-            for one in _entries(answer.stdout)
-            if everywhere or any(some.matches(one.path) for some in self._globs)
-        ]
+        entries = _entries(answer.stdout)
+        return [one for one in entries if any(some.matches(one.path) for some in self._globs)]
 
     def _refuse_attributes(self, paths: Sequence[bytes]) -> None:
         if not paths:
