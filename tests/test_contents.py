@@ -40,6 +40,7 @@ def columns(held: Mapping[bytes, bytes]) -> Contents:
         paths,
         b"".join(hashlib.sha256(held[path]).digest() + bytes(STAMP_SIZE - 32) for path in paths),
         b"".join(of_file(path, hashlib.sha256(held[path]).digest()) for path in paths),
+        paths,
     )
 
 

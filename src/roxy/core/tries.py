@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import json
 import os
 import re
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -66,8 +64,7 @@ class Name(NamedTuple):
     sha256: str
 
 
-@dataclass(frozen=True, slots=True)
-class PastRun:
+class PastRun(NamedTuple):
     """One run as its receipt has it."""
 
     phase: str
@@ -87,8 +84,7 @@ class PastRun:
         return self.exit == 0
 
 
-@dataclass(frozen=True, slots=True)
-class Try:
+class Try(NamedTuple):
     """One try of one check, as its receipt has it."""
 
     name: Name
@@ -125,8 +121,7 @@ class Try:
         return Basis(self.run, patches, self.files, self.options)
 
 
-@dataclass(frozen=True, slots=True)
-class CutShort:
+class CutShort(NamedTuple):
     """A try without a result, since its verify died: what the note of its start tells."""
 
     file: str
@@ -136,13 +131,13 @@ class CutShort:
     pid: int
 
 
-@dataclass
 class Archive:
     """All receipts of one working tree, listed once."""
 
-    state: Path
-    damaged: dict[str, str] = field(default_factory=dict)
-    """What is wrong with the receipts that were met and tell nothing, by file name."""
+    def __init__(self, state: Path) -> None:
+        self.state = state
+        self.damaged: dict[str, str] = {}
+        """What is wrong with the receipts that were met and tell nothing, by file name."""
 
     @cached_property
     def names(self) -> list[Name]:
@@ -184,6 +179,8 @@ class Archive:
         return [note for one in matches[:_LOOKED_AT] if (note := self._note(one))]
 
     def _note(self, match: re.Match[str]) -> CutShort | None:
+        import json  # noqa: PLC0415 - a gate that names what changed does without
+
         try:
             note = json.loads(self._bytes(match[0]))
             check = _text(note["check"])
@@ -244,17 +241,15 @@ class Archive:
         with one blank are those of the outermost table, as `receipts` writes it. None where the
         receipt is written in another way, too.
         """
-        wanted = (
-            f'\n "result": "{Result.VERIFIED}"'.encode(),
-            f'\n "fingerprint": "{fingerprint}"'.encode(),
-        )
+        first = f'\n "fingerprint": "{fingerprint}"'.encode()
+        last = f'\n "result": "{Result.VERIFIED}"'.encode()
         for name in self._names(check, fingerprint):
             try:
                 data = self._bytes(name.file)
             except UnreadableFileError:
                 continue
             is_whole = hashlib.sha256(data).hexdigest() == name.sha256
-            if name.check and is_whole and all(line in data for line in wanted):
+            if name.check and is_whole and data.find(first) >= 0 and data.rfind(last) >= 0:
                 return name
         return None
 
@@ -356,6 +351,8 @@ def _parse(name: Name, data: bytes) -> Try:
     """Return what the bytes of a receipt say. Raises `DamagedError`."""
     if hashlib.sha256(data).hexdigest() != name.sha256:
         raise DamagedError("is damaged: its bytes are not those that its name promises")
+    import json  # noqa: PLC0415 - as above
+
     try:
         value = json.loads(data)
         if value["schema"] != SCHEMA:

@@ -10,7 +10,7 @@ import time
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from roxy.core import coverage, lock_history, when
+from roxy.core import coverage
 from roxy.core.fingerprint import fingerprint_of
 from roxy.core.model import Details, Reason, Result, State
 from roxy.core.status import CHANGED, Basis, compare, in_words, optional_keys
@@ -109,6 +109,10 @@ class Why:
         )
 
     @cached_property
+    def _digests(self) -> dict[bytes, bytes]:
+        return self._contents.digests()
+
+    @cached_property
     def _changed(self) -> set[bytes]:
         return self._contents.changed_since(self._earlier)
 
@@ -125,6 +129,8 @@ class Why:
         reasons = dict.fromkeys(without, Reason("changed", CHANGED))
         if not without:
             return reasons
+        from roxy.core import lock_history  # noqa: PLC0415 - most often a receipt tells it
+
         commits = lock_history.find_commits(
             self._repository, {recorded for _, recorded in without.values()}
         )
@@ -154,7 +160,7 @@ class Why:
         if isinstance(one, CutShort):
             return Reason(
                 "cut-short",
-                f"its last try was cut short {when.day(one.time, self._now)}",
+                f"its last try was cut short {self._day(one)}",
                 Details(receipt=one.file, time=one.time),
             )
         hint = ""
@@ -168,7 +174,7 @@ class Why:
         if _is_bad(one):
             code, text = one.result, self._how_it_ended(one)
         else:
-            code, day = "entry-gone", when.day(one.time, self._now)
+            code, day = "entry-gone", self._day(one)
             text = f"proven {day}, but `roxy.lock` has no entry for it{hint}"
         return Reason(code, f"{text}; since then {since}" if since else text, details)
 
@@ -176,6 +182,8 @@ class Why:
         """Return the reasons of those whose evidence, made elsewhere, was lost."""
         if not checks:
             return {}
+        from roxy.core import lock_history  # noqa: PLC0415 - as above
+
         head = lock_history.lock_in_head(self._repository)
         text = "`roxy.lock` has no entry for it, though the one in HEAD has"
         return {
@@ -185,10 +193,15 @@ class Why:
         }
 
     def _how_it_ended(self, one: Try) -> str:
-        how = f"{one.result} {when.day(one.time, self._now)}"
+        how = f"{one.result} {self._day(one)}"
         if one.reason is None:
             return how
         return f"{how}, {_SHORTER.get(one.reason.code, one.reason.text[:_WIDTH])}"
+
+    def _day(self, one: Try | CutShort) -> str:
+        from roxy.core import when  # noqa: PLC0415 - most often only files changed
+
+        return when.day(one.time, self._now)
 
     def _basis(self, check: Check) -> Basis:
         patches = (self._manifest.patches[path] for path in check.mutations)
@@ -196,9 +209,9 @@ class Why:
             run=check.run,
             patches=tuple(hashlib.sha256(patch).hexdigest() for patch in patches),
             files={
-                path: digest.hex()
+                path: self._digests[path].hex()
                 for path in self._covered[check.id]
-                if (digest := self._contents.digest(path)) is not None
+                if path in self._digests
             },
             keys=optional_keys(check),
         )

@@ -89,6 +89,10 @@ class Stamped(NamedTuple):
         """Return the columns of what is in the order of paths already."""
         return cls(tuple(stamps), b"".join(stamps.values()))
 
+    def stamp(self, number: int) -> Stamp:
+        """Return the stamp of one file."""
+        return Stamp(self.stamps[number * STAMP_SIZE : (number + 1) * STAMP_SIZE])
+
 
 def cut(column: bytes) -> Iterator[Stamp]:
     """Give the stamps of a column."""
