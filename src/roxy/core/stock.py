@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from roxy.core.contents import Contents
-    from roxy.core.coverage import Coverage
+    from roxy.core.coverage import Asked, Coverage
     from roxy.core.lockfile import Lockfile
     from roxy.core.model import Check, Manifest, Reason
     from roxy.core.mutation import Scratch
@@ -56,15 +56,17 @@ def take_stock(session: Session, *, with_patches: bool = False) -> Stock:
 
 
 def _take_stock(session: Session, *, with_patches: bool) -> Stock:
-    patches = {
-        posixpath.normpath(path).encode(): patch for path, patch in session.manifest.patches.items()
-    }
-    inputs = [MANIFEST, LOCKFILE, *sorted(patches)]
-    with HeadBlobs(session.repository, inputs) as head:
-        found = survey(session)
-        covered = found.covered
-        remarks = _kept(session.repository.state / "kept")
-        remarks += _differences_from(head.answer(), session, inputs, patches)
+    with coverage.asked(session.repository, session.manifest.checks) as question:
+        patches = {
+            posixpath.normpath(path).encode(): patch
+            for path, patch in session.manifest.patches.items()
+        }
+        inputs = [MANIFEST, LOCKFILE, *sorted(patches)]
+        with HeadBlobs(session.repository, inputs) as head:
+            found = _surveyed(session, question)
+            covered = found.covered
+            remarks = _kept(session.repository.state / "kept")
+            remarks += _differences_from(head.answer(), session, inputs, patches)
     if covered.absent:
         count, names = len(covered.absent), name_files(covered.absent)
         remarks.append(
@@ -88,11 +90,15 @@ def _weaknesses(session: Session, standings: Iterable[Standing]) -> Iterator[str
 
 def survey(session: Session) -> Survey:
     """Find out where every check stands, and why."""
+    with coverage.asked(session.repository, session.manifest.checks) as question:
+        return _surveyed(session, question)
+
+
+def _surveyed(session: Session, question: Asked) -> Survey:
     manifest, state = session.manifest, session.repository.state
-    with coverage.asked(session.repository, manifest.checks) as question:
-        lock = lockfile.read(session.tree.fd)
-        earlier = digest_cache.load(state)
-        covered = question.answer(session.tree, expected=earlier.paths)
+    lock = lockfile.read(session.tree.fd)
+    earlier = digest_cache.load(state)
+    covered = question.answer(session.tree, expected=earlier.paths)
     now = contents.read(session.digests, covered.stamped, earlier)
     standings = take_standings(manifest, covered, now, lock)
     is_proven = all(one.state is State.VERIFIED for one in standings)
