@@ -350,13 +350,13 @@ def test_color_always_also_marks_errors() -> None:
 
 
 class Trouble(dict[str, str]):
-    """An environment that raises as soon as anybody looks whether something is in it."""
+    """An environment that raises as soon as anybody goes through it, as is done to ask git."""
 
     def __init__(self, error: BaseException) -> None:
         super().__init__()
         self._error = error
 
-    def __contains__(self, key: object) -> bool:
+    def items(self) -> Any:
         raise self._error
 
 
