@@ -83,11 +83,24 @@ def test_an_interrupted_verify_leaves_no_lock_that_a_check_forged(project: Proje
 
 
 @pytest.mark.rule("S10", "S48")
-def test_a_key_with_endless_dots_is_refused_at_once(project: Project) -> None:
-    project.write("roxy.toml", "a." * 50_000 + "a = 1\n")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "KEYa = 1",
+        "x = {KEYa = 1}",
+        "[[KEYa]]",
+        '"KEYa" = {KEYa = 1}',
+        r'"\"a"' + r'."\"a"' * 50_000 + " = 1",
+        "x = " + "[" * 350 + "]" * 350 + "\nKEYa = 1",
+        'x = ["""a"""", {KEYa = 1}]',
+        "x = ['''a'''', {KEYa = 1}]",
+    ],
+)
+def test_a_key_with_endless_dots_is_refused_at_once(project: Project, text: str) -> None:
+    project.write("roxy.toml", text.replace("KEY", "a . " * 50_000) + "\n")
     done = project.roxy("status")
     assert done.code == 2
-    assert "`roxy.toml` holds a key with too many dots\n  at roxy.toml:1:" in done.err
+    assert "`roxy.toml` holds a key with too many dots\n  at roxy.toml:" in done.err
 
 
 @pytest.mark.rule("S10", "S48")
@@ -99,6 +112,7 @@ def test_a_key_with_endless_dots_is_refused_at_once(project: Project) -> None:
         "# see DOTS",
         'description = """\nDOTS = 1\n"""',
         'description = "{ DOTS }" # [DOTS]',
+        "description = '''\\\n\"DOTS = 1\n'''",
     ],
 )
 def test_dots_that_are_in_no_key_are_nobodys_trouble(project: Project, line: str) -> None:
@@ -297,6 +311,15 @@ def test_no_variable_makes_a_gate_answer_without_judging(project: Project, value
     assert project.roxy("verify", "--all", "--locked", env=env).code == 1
     env |= {"COMP_WORDS": "", "COMP_CWORD": "0"}
     assert project.roxy("gate", "--wait", "1", env=env).code == 1
+
+
+@pytest.mark.rule("S48")
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_of_nonsense_is_no_bug(project: Project, shell: str) -> None:
+    env = {"_ROXY_COMPLETE": f"{shell}_complete", "COMP_WORDS": "roxy ga", "COMP_CWORD": " "}
+    done = project.roxy(env=env)
+    assert done.code == 2
+    assert done.err.startswith("error: what is to be completed makes no sense\n")
 
 
 @pytest.mark.rule("S48")

@@ -105,4 +105,11 @@ def dispatch(arguments: Sequence[str], invocation: Invocation) -> int:
 def _complete(invocation: Invocation) -> int:
     from click.shell_completion import shell_complete  # noqa: PLC0415 - only shells ask for it
 
-    return shell_complete(roxy, {"obj": invocation}, "roxy", VARIABLE, invocation.environ[VARIABLE])
+    try:
+        return shell_complete(
+            roxy, {"obj": invocation}, "roxy", VARIABLE, invocation.environ[VARIABLE]
+        )
+    except (ValueError, IndexError) as error:  # no shell asks like that
+        raise UsageError(
+            "what is to be completed makes no sense", hint=f"unset {VARIABLE} and COMP_CWORD"
+        ) from error

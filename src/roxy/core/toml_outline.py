@@ -94,17 +94,6 @@ def outline(text: str) -> Outline:
     return Outline(scanner.text, tuple(scanner.repeats), offsets, scanner.lines, scanner.values)
 
 
-def find_long_key(text: str, names: int) -> Place | None:
-    """Return where a key of at least so many names stands, or the last key of far too many."""
-    scanner = _Scanner(normal(text))
-    scanner.scan()
-    offsets = scanner.implied | scanner.declared
-    for key, offset in offsets.items():
-        if len(key) >= names:
-            return scanner.lines.place(offset)
-    return scanner.lines.place(max(offsets.values())) if scanner.is_full else None
-
-
 class _LostError(Exception):
     """What comes next is not TOML."""
 
@@ -251,11 +240,6 @@ class _Scanner:
                 raise _LostError
             notes[key] = offset
         return notes[key]
-
-    @property
-    def is_full(self) -> bool:
-        """Whether it stopped as there were too many keys to note."""
-        return self._room < 0
 
     def _latest(self, key: Key) -> Key:
         """Return the key of the table that a name means: in a list of tables, the last so far."""

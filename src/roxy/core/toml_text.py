@@ -61,9 +61,16 @@ _BITS = 64
 """Of a number, more than TOML promises to hold."""
 _DOTS = 100
 """In one key, more than anybody writes: the parser takes time by their number squared."""
-_ENDLESS_KEY = re.compile(
-    rf"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){{{_DOTS}}}"""
+_ENDLESS_KEY = re.compile(rf"(?<![\w-])(?:[\w-]++[ \t]*+\.[ \t]*+){{{_DOTS}}}")
+_OPAQUE = re.compile(
+    r"""
+    "{3} (?: \\. | [^\\] )*? (?: "{3,5} | \\?\Z ) | '{3} .*? (?: '{3,5} | \Z )
+    | " (?: \\. | [^"\\\n] )*+ "? | ' [^'\n]*+ '?
+    | \# [^\n]*+
+    """,
+    re.DOTALL | re.VERBOSE,
 )
+"""A string, of any kind and perhaps without its end, or a comment: no dot in it parts a key."""
 
 
 class TomlError(ValueError):
@@ -118,11 +125,8 @@ class Lines:
 def parse(text: str) -> dict[str, Any]:
     """Return the values of a TOML document. Raises `TomlError`."""
     text = normal(text)
-    if any(_ENDLESS_KEY.search(line) for line in text.split("\n") if line.count(".") >= _DOTS):
-        from roxy.core.toml_outline import find_long_key  # noqa: PLC0415 - nobody writes that
-
-        if place := find_long_key(text, _DOTS):  # not in a text or a comment
-            raise TomlError("holds a key with too many dots", place)
+    if any(line.count(".") >= _DOTS for line in text.split("\n")):
+        _refuse_endless_keys(text)
     try:
         values = tomllib.loads(text)
     except RecursionError as error:
@@ -134,6 +138,16 @@ def parse(text: str) -> dict[str, Any]:
     if _has_long_number(values):  # in hexadecimal, say, which the parser takes at any length
         raise TomlError("holds a number that is too long")
     return values
+
+
+def _refuse_endless_keys(text: str) -> None:
+    """Raise for a key with too many dots. What is quoted can be a part of one, a comment cannot."""
+
+    def blank(match: re.Match[str]) -> str:
+        return re.sub(r"[^\n]", " " if match[0][0] == "#" else "_", match[0])
+
+    if match := _ENDLESS_KEY.search(_OPAQUE.sub(blank, text)):
+        raise TomlError("holds a key with too many dots", place_of(text, match.start()))
 
 
 def _has_long_number(value: object) -> bool:
